@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The byte format of an artifact's description, shared by writer, reader and runtime, and its one validator.
+ *
+ * An artifact is an ELF64 little-endian shared object. A PT_NOTE named "igata" holds one ArtHeader followed by tables of
+ * fixed-size records; everything that inspection and running need is in it, and it is readable without loading code.
+ * No field is an address: tables are (bytes from the header, count), texts are offsets into the string table, code and
+ * weights are distances from the header in the loaded image, so the loader has nothing to relocate. The dynamic symbol
+ * `igata_artifact` is the header. All numbers are little-endian, every table starts at a multiple of 8.
+ * The file ends with an ArtTrailer: the SHA-256 of all bytes before it (weights are streamed, so it cannot come first).
+ *
+ * Nothing here may trust its input: art_find and art_check are the only gate, and whoever passes it may follow every
+ * reference in the tables without another check.
+ */
+#ifndef IGATA_ART_FORMAT_H
+#define IGATA_ART_FORMAT_H
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ART_MAGIC "IGATA\r\n\032"
+#define ART_TRAILER_MAGIC "IGATAEND"
+#define ART_FORMAT_VERSION 1
+#define ART_NOTE_NAME "igata" /* 6 bytes with NUL; the description starts 20 bytes into the note */
+#define ART_NOTE_TYPE 1
+#define ART_SYMBOL "igata_artifact"
+#define ART_MAX_BUFS 256   /* buffers of one phase: their addresses lie on the stack of a run (2 KB) */
+#define ART_MAX_RANK 64
+#define ART_ALIGN 64       /* of every io, workspace, state and scratch address */
+#define ART_FLAG_FTZ 1u    /* subnormals are flushed while running (--ftz) */
+
+/* Where the address of a kernel's buffer comes from; `offset` is added to that base. */
+typedef enum ArtBufKind {
+    ART_WORKSPACE, /* the planned workspace */
+    ART_SCRATCH,   /* private to the thread slot that runs the tile; lies after the workspace */
+    ART_INPUT,     /* io[index] */
+    ART_OUTPUT,    /* io[inputs + index] */
+    ART_WEIGHTS,   /* the weights segment */
+    ART_STATE,     /* the caller's state block */
+    ART_BUF_KINDS
+} ArtBufKind;
+
+/* Kernel ABI: computes tiles [lo, hi); where an index is out of range it stores (node id << 8 | code) to *error if
+ * that is still 0, clamps and goes on. */
+typedef void ArtKernelFn(void *const *buf, int64_t lo, int64_t hi, uint64_t *error);
+
+typedef uint32_t ArtText; /* offset in the string table; texts end with NUL; 0 is "" */
+typedef struct ArtRef {
+    uint32_t at, count;
+} ArtRef;
+typedef struct ArtRecValue { /* an input, an output or a state */
+    ArtText name;
+    uint32_t dtype; /* ONNX TensorProto.DataType */
+    uint32_t rank, first_dim;
+    uint64_t bytes, offset; /* packed, row-major; offset: of a state in the state block */
+} ArtRecValue;
+typedef struct ArtRecEntry {
+    ArtText name;
+    uint32_t n_inputs, n_outputs, first_value; /* inputs, then outputs, in `values` */
+    uint32_t first_phase, n_phases, first_plan, n_plan;
+    uint64_t workspace_bytes, scratch_bytes; /* multiples of ART_ALIGN; scratch: one thread slot */
+    uint64_t peak_bytes, lower_bound_bytes;
+} ArtRecEntry;
+typedef struct ArtRecPhase {
+    uint32_t kernel, n_bufs, first_buf, reserved;
+    uint64_t tiles; /* >= 1, <= INT64_MAX */
+} ArtRecPhase;
+typedef struct ArtRecBuf {
+    uint32_t kind, index;
+    uint64_t offset;
+} ArtRecBuf;
+typedef struct ArtRecKernel {
+    ArtText symbol, nodes, line, classes;
+    uint64_t flops, bytes;
+} ArtRecKernel;
+typedef struct ArtRecVariant {
+    ArtText name;
+    uint32_t first_code; /* one ArtRecCode a kernel */
+    uint64_t features;   /* ART_CPU_*: all must be there */
+} ArtRecVariant;
+typedef struct ArtRecCode {
+    int32_t at; /* address of the function minus address of the header */
+    uint32_t bytes;
+} ArtRecCode;
+typedef struct ArtRecWeight {
+    ArtText name;
+    uint32_t reserved;
+    uint64_t offset, bytes; /* in the weights segment */
+} ArtRecWeight;
+typedef struct ArtRecPlan {
+    ArtText name;
+    uint32_t first, last, reserved; /* phases of its entry, inclusive */
+    uint64_t offset, bytes;         /* in the workspace */
+} ArtRecPlan;
+
+typedef struct ArtHeader {
+    uint8_t magic[8];
+    uint32_t version, bytes; /* bytes: header, tables and strings */
+    uint32_t machine, flags; /* machine: ELF e_machine */
+    uint64_t file_bytes;     /* with the trailer */
+    int64_t weights;         /* address of the weights segment minus address of the header */
+    uint64_t weights_bytes, weights_offset; /* offset: in the file */
+    uint64_t state_bytes;
+    uint64_t build_id;       /* first 8 bytes of the build id, to tell a mapped file from the loaded one */
+    ArtText igata_version, triple, opt_level, reserved;
+    ArtRef strings, entries, values, dims, phases, bufs, kernels, variants, code, weight_list, plan, states;
+    uint8_t model_sha256[32], options_sha256[32], compiler_sha256[32];
+} ArtHeader;
+typedef struct ArtTrailer {
+    uint8_t magic[8];
+    uint8_t sha256[32];
+} ArtTrailer;
+
+_Static_assert(sizeof(ArtRecValue) == 32 && sizeof(ArtRecEntry) == 64 && sizeof(ArtRecPhase) == 24, "file format");
+_Static_assert(sizeof(ArtRecBuf) == 16 && sizeof(ArtRecKernel) == 32 && sizeof(ArtRecVariant) == 16, "file format");
+_Static_assert(sizeof(ArtRecCode) == 8 && sizeof(ArtRecWeight) == 24 && sizeof(ArtRecPlan) == 32, "file format");
+_Static_assert(sizeof(ArtHeader) == 280 && sizeof(ArtTrailer) == 40, "file format");
+
+/* CPU features a variant may require. The numbers are part of the format. CPUID places: Intel SDM vol. 2A, CPUID. */
+#define ART_CPU_X86_FEATURES(F)                                                                                        \
+    /*  bit, LLVM name, leaf, subleaf, register (0 eax, 1 ebx, 2 ecx, 3 edx), bit in it, XCR0 bits needed */           \
+    F(0, "sse3", 1, 0, 2, 0, 0) F(1, "ssse3", 1, 0, 2, 9, 0) F(2, "sse4.1", 1, 0, 2, 19, 0)                            \
+    F(3, "sse4.2", 1, 0, 2, 20, 0) F(4, "popcnt", 1, 0, 2, 23, 0) F(5, "cx16", 1, 0, 2, 13, 0)                         \
+    F(6, "sahf", 0x80000001, 0, 2, 0, 0) F(7, "movbe", 1, 0, 2, 22, 0) F(8, "f16c", 1, 0, 2, 29, 6)                    \
+    F(9, "fma", 1, 0, 2, 12, 6) F(10, "avx", 1, 0, 2, 28, 6) F(11, "avx2", 7, 0, 1, 5, 6)                              \
+    F(12, "bmi", 7, 0, 1, 3, 0) F(13, "bmi2", 7, 0, 1, 8, 0) F(14, "lzcnt", 0x80000001, 0, 2, 5, 0)                    \
+    F(15, "xsave", 1, 0, 2, 26, 0) F(16, "avx512f", 7, 0, 1, 16, 0xe6) F(17, "avx512bw", 7, 0, 1, 30, 0xe6)            \
+    F(18, "avx512cd", 7, 0, 1, 28, 0xe6) F(19, "avx512dq", 7, 0, 1, 17, 0xe6) F(20, "avx512vl", 7, 0, 1, 31, 0xe6)     \
+    F(21, "avx512ifma", 7, 0, 1, 21, 0xe6) F(22, "avx512vbmi", 7, 0, 2, 1, 0xe6)                                       \
+    F(23, "avx512vbmi2", 7, 0, 2, 6, 0xe6) F(24, "avx512vnni", 7, 0, 2, 11, 0xe6)                                      \
+    F(25, "avx512bitalg", 7, 0, 2, 12, 0xe6) F(26, "avx512vpopcntdq", 7, 0, 2, 14, 0xe6)                               \
+    F(27, "avx512fp16", 7, 0, 3, 23, 0xe6) F(28, "avx512bf16", 7, 1, 0, 5, 0xe6) F(29, "avxvnni", 7, 1, 0, 4, 6)       \
+    F(30, "avxifma", 7, 1, 0, 23, 6) F(31, "avxvnniint8", 7, 1, 3, 4, 6) F(32, "avxneconvert", 7, 1, 3, 5, 6)          \
+    F(33, "gfni", 7, 0, 2, 8, 0) F(34, "vaes", 7, 0, 2, 9, 6) F(35, "vpclmulqdq", 7, 0, 2, 10, 6)                      \
+    F(36, "amx-tile", 7, 0, 3, 24, 0x60000) F(37, "amx-int8", 7, 0, 3, 25, 0x60000)                                    \
+    F(38, "amx-bf16", 7, 0, 3, 22, 0x60000) F(39, "avx10.1-512", 7, 1, 3, 19, 0xe6)                                    \
+    F(40, "avx512vp2intersect", 7, 0, 3, 8, 0xe6)
+/*  bit, LLVM name, AT_HWCAP bit or -1, AT_HWCAP2 bit or -1 (Linux, arch/arm64/include/uapi/asm/hwcap.h) */
+#define ART_CPU_ARM_FEATURES(F)                                                                                        \
+    F(0, "fp-armv8", 0, -1) F(1, "neon", 1, -1) F(2, "fullfp16", 10, -1) F(3, "rdm", 12, -1)                           \
+    F(4, "dotprod", 20, -1) F(5, "sve", 22, -1) F(6, "fp16fml", 23, -1) F(7, "sve2", -1, 1) F(8, "i8mm", -1, 13)       \
+    F(9, "bf16", -1, 14) F(10, "lse", 8, -1)
+
+static inline const void *art_at(const ArtHeader *h, uint32_t at) { return (const uint8_t *)h + at; }
+static inline const char *art_text(const ArtHeader *h, ArtText text)
+{
+    return (const char *)art_at(h, h->strings.at) + text;
+}
+#define ART_TABLE(h, field, Rec) ((const Rec *)art_at((h), (h)->field.at))
+
+static inline bool art_in(uint64_t offset, uint64_t bytes, uint64_t limit)
+{
+    return offset <= limit && bytes <= limit - offset;
+}
+
+static inline bool art_check_table(const ArtHeader *h, ArtRef ref, size_t record, size_t align)
+{
+    return ref.at % align == 0 && ref.at >= sizeof(ArtHeader) && art_in(ref.at, (uint64_t)ref.count * record, h->bytes);
+}
+
+static inline bool art_check_value(const ArtHeader *h, const ArtRecValue *v)
+{
+    return v->name < h->strings.count && v->rank <= ART_MAX_RANK && art_in(v->first_dim, v->rank, h->dims.count);
+}
+
+static inline bool art_check_phase(const ArtHeader *h, const ArtRecEntry *e, const ArtRecPhase *p)
+{
+    if (p->kernel >= h->kernels.count || p->n_bufs > ART_MAX_BUFS || p->tiles == 0 || p->tiles > INT64_MAX ||
+        !art_in(p->first_buf, p->n_bufs, h->bufs.count))
+        return false;
+    const ArtRecBuf *bufs = ART_TABLE(h, bufs, ArtRecBuf) + p->first_buf;
+    const ArtRecValue *values = ART_TABLE(h, values, ArtRecValue) + e->first_value;
+    for (uint32_t i = 0; i < p->n_bufs; i++) {
+        const ArtRecBuf *b = &bufs[i];
+        uint64_t limit = 0;
+        switch (b->kind) {
+        case ART_WORKSPACE: limit = e->workspace_bytes; break;
+        case ART_SCRATCH: limit = e->scratch_bytes; break;
+        case ART_WEIGHTS: limit = h->weights_bytes; break;
+        case ART_STATE: limit = h->state_bytes; break;
+        case ART_INPUT:
+            if (b->index >= e->n_inputs) return false;
+            limit = values[b->index].bytes;
+            break;
+        case ART_OUTPUT:
+            if (b->index >= e->n_outputs) return false;
+            limit = values[e->n_inputs + b->index].bytes;
+            break;
+        default: return false;
+        }
+        if (b->offset > limit) return false;
+    }
+    return true;
+}
+
+static inline bool art_check_entry(const ArtHeader *h, const ArtRecEntry *e)
+{
+    const uint64_t limit = UINT64_C(1) << 56; /* sums of a few such sizes stay far from overflow */
+    if (e->name >= h->strings.count || !art_in(e->first_phase, e->n_phases, h->phases.count) ||
+        !art_in(e->first_plan, e->n_plan, h->plan.count) ||
+        !art_in(e->first_value, (uint64_t)e->n_inputs + e->n_outputs, h->values.count) ||
+        e->workspace_bytes % ART_ALIGN || e->scratch_bytes % ART_ALIGN || e->workspace_bytes > limit ||
+        e->scratch_bytes > limit >> 16)
+        return false;
+    for (uint32_t i = 0; i < e->n_phases; i++)
+        if (!art_check_phase(h, e, ART_TABLE(h, phases, ArtRecPhase) + e->first_phase + i)) return false;
+    return true;
+}
+
+/* Whether a description of at most `available` bytes is sound: every table, text and index in it lies inside it.
+ * `header` is 8-byte aligned. */
+static inline bool art_check(const ArtHeader *h, uint64_t available)
+{
+    if (available < sizeof *h || memcmp(h->magic, ART_MAGIC, 8) != 0 || h->version != ART_FORMAT_VERSION ||
+        h->bytes > available || h->bytes < sizeof *h)
+        return false;
+    if (!art_check_table(h, h->strings, 1, 1) || !art_check_table(h, h->entries, sizeof(ArtRecEntry), 8) ||
+        !art_check_table(h, h->values, sizeof(ArtRecValue), 8) || !art_check_table(h, h->dims, 8, 8) ||
+        !art_check_table(h, h->phases, sizeof(ArtRecPhase), 8) || !art_check_table(h, h->bufs, sizeof(ArtRecBuf), 8) ||
+        !art_check_table(h, h->kernels, sizeof(ArtRecKernel), 8) ||
+        !art_check_table(h, h->variants, sizeof(ArtRecVariant), 8) ||
+        !art_check_table(h, h->code, sizeof(ArtRecCode), 8) ||
+        !art_check_table(h, h->weight_list, sizeof(ArtRecWeight), 8) ||
+        !art_check_table(h, h->plan, sizeof(ArtRecPlan), 8) || !art_check_table(h, h->states, sizeof(ArtRecValue), 8))
+        return false;
+    uint32_t texts = h->strings.count;
+    if (texts == 0 || art_text(h, 0)[texts - 1] != 0 || h->igata_version >= texts || h->triple >= texts ||
+        h->opt_level >= texts || h->state_bytes > UINT64_C(1) << 56 ||
+        !art_in(h->weights_offset, h->weights_bytes, h->file_bytes) || h->file_bytes < sizeof(ArtTrailer))
+        return false;
+    for (uint32_t i = 0; i < h->values.count; i++)
+        if (!art_check_value(h, ART_TABLE(h, values, ArtRecValue) + i)) return false;
+    for (uint32_t i = 0; i < h->states.count; i++) {
+        const ArtRecValue *s = ART_TABLE(h, states, ArtRecValue) + i;
+        if (!art_check_value(h, s) || !art_in(s->offset, s->bytes, h->state_bytes)) return false;
+    }
+    for (uint32_t i = 0; i < h->entries.count; i++)
+        if (!art_check_entry(h, ART_TABLE(h, entries, ArtRecEntry) + i)) return false;
+    for (uint32_t i = 0; i < h->kernels.count; i++) {
+        const ArtRecKernel *k = ART_TABLE(h, kernels, ArtRecKernel) + i;
+        if (k->symbol >= texts || k->nodes >= texts || k->line >= texts || k->classes >= texts) return false;
+    }
+    for (uint32_t i = 0; i < h->variants.count; i++) {
+        const ArtRecVariant *v = ART_TABLE(h, variants, ArtRecVariant) + i;
+        if (v->name >= texts || !art_in(v->first_code, h->kernels.count, h->code.count)) return false;
+    }
+    for (uint32_t i = 0; i < h->weight_list.count; i++) {
+        const ArtRecWeight *w = ART_TABLE(h, weight_list, ArtRecWeight) + i;
+        if (w->name >= texts || !art_in(w->offset, w->bytes, h->weights_bytes)) return false;
+    }
+    for (uint32_t i = 0; i < h->plan.count; i++)
+        if (ART_TABLE(h, plan, ArtRecPlan)[i].name >= texts) return false;
+    return true;
+}
+
+/* The description inside the bytes of a file (8-byte aligned, as a mapping is), or NULL: not an ELF64 little-endian file,
+ * no igata note, or a description that art_check refuses, or a file that is not as long as it says. */
+static inline const ArtHeader *art_find(const uint8_t *file, uint64_t size)
+{
+    Elf64_Ehdr eh;
+    if (size < sizeof eh) return NULL;
+    memcpy(&eh, file, sizeof eh);
+    if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_ident[EI_CLASS] != ELFCLASS64 ||
+        eh.e_ident[EI_DATA] != ELFDATA2LSB || eh.e_phentsize != sizeof(Elf64_Phdr) ||
+        !art_in(eh.e_phoff, (uint64_t)eh.e_phnum * sizeof(Elf64_Phdr), size))
+        return NULL;
+    for (uint32_t i = 0; i < eh.e_phnum; i++) {
+        Elf64_Phdr ph;
+        memcpy(&ph, file + eh.e_phoff + i * sizeof ph, sizeof ph);
+        if (ph.p_type != PT_NOTE || !art_in(ph.p_offset, ph.p_filesz, size)) continue;
+        for (uint64_t at = 0; art_in(at, sizeof(Elf64_Nhdr), ph.p_filesz);) {
+            Elf64_Nhdr nh;
+            memcpy(&nh, file + ph.p_offset + at, sizeof nh);
+            uint64_t desc = at + sizeof nh + (((uint64_t)nh.n_namesz + 3) & ~UINT64_C(3));
+            if (!art_in(desc, nh.n_descsz, ph.p_filesz)) break;
+            const uint8_t *name = file + ph.p_offset + at + sizeof nh, *data = file + ph.p_offset + desc;
+            if (nh.n_type == ART_NOTE_TYPE && nh.n_namesz == sizeof ART_NOTE_NAME &&
+                memcmp(name, ART_NOTE_NAME, sizeof ART_NOTE_NAME) == 0) {
+                const ArtHeader *h = (const ArtHeader *)(const void *)data;
+                if ((ph.p_offset + desc) % 8 != 0 || !art_check(h, nh.n_descsz)) return NULL;
+                return h->file_bytes == size && h->machine == eh.e_machine ? h : NULL;
+            }
+            at = desc + (((uint64_t)nh.n_descsz + 3) & ~UINT64_C(3));
+        }
+    }
+    return NULL;
+}
+
+#endif
