@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cgen: machine code from scheduled kernels. llvm/ is the only folder that includes llvm-c. The emitter writes final IR (register
+ * tiles, 16-lane vectors, own elementary functions); no LLVM IR pass runs.
+ */
+#ifndef IGATA_CGEN_H
+#define IGATA_CGEN_H
+
+#include "loop/loop.h"
+#include "pass/pass.h"
+
+typedef enum CgenOutput { CGEN_OBJECT, CGEN_ASSEMBLY, CGEN_LLVM_IR } CgenOutput;
+typedef struct CgenOptions {
+    const TargetInfo *target;
+    int opt_level;
+    const char *symbol_suffix;   /* appended to kernel names (variants), "" for none */
+    CgenOutput output;
+    bool ftz;
+} CgenOptions;
+/* A wrapper `int NAME(const void *const in[], void *const out[], void *workspace, void *state)` that runs all phases in order
+ * with its scratch after the workspace; refers to the undefined symbol `weights_symbol`. For .o and .a outputs. */
+typedef struct CgenRunWrapper CgenRunWrapper;
+
+/* Compiles kernels[0..n) into one relocatable object (or text) of the target; function i is named kernels[i]->name + suffix, ABI
+ * `void f(void *const *buf, int64_t lo, int64_t hi, uint64_t *error)`, buf[i] = address of kernels[j]->bufs[i] (locals included).
+ * Bytes live in arena. Thread-safe over different Contexts. False after reporting. */
+bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Kernel *const *kernels, uint32_t n, Blob *out);
+
+/* The host's level and CPU, for --cpu native. NULL-terminated constant table of the known levels. */
+const TargetInfo *cgen_targets(void); /* ends with triple NULL */
+const TargetInfo *cgen_host_target(void);
+
+#endif

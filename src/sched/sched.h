@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sched: from tensor IR to scheduled kernels with planned memory. Groups of nodes become kernels by op *kinds* (fuse), each
+ * value that is materialised gets a buffer with a dim order (layout), each group becomes a naive loop nest (lower), scheduling
+ * steps rewrite the nest without changing a bit (tile, vectorise, parallel), and every buffer gets its offset (plan).
+ */
+#ifndef IGATA_SCHED_H
+#define IGATA_SCHED_H
+
+#include "loop/loop.h"
+#include "pass/pass.h"
+
+typedef enum SlotKind { SLOT_WORKSPACE, SLOT_INPUT, SLOT_OUTPUT, SLOT_WEIGHTS, SLOT_STATE, SLOT_SCRATCH } SlotKind;
+
+/* A tensor value that lives in memory between kernels (or is an input or output). */
+typedef struct Storage {
+    const Val *val;
+    Str name;
+    SlotKind kind;
+    uint32_t index;              /* INPUT, OUTPUT: position */
+    uint32_t rank;
+    int64_t dim[IR_MAX_RANK];    /* logical sizes */
+    int64_t stride[IR_MAX_RANK]; /* in elements, chosen by layout */
+    uint64_t bytes;              /* pitched, rounded to 64 */
+    uint64_t offset;             /* in the workspace, set by plan */
+    uint32_t first, last;        /* phases that touch it */
+    struct Storage *in_place;    /* shares the bytes of this one, or NULL */
+} Storage;
+
+/* Nodes computed by one kernel. */
+typedef struct Group {
+    VEC(Node *) nodes;     /* in program order */
+    VEC(Val *) results;    /* values that others need */
+    VEC(Storage *) reads;
+    VEC(Storage *) writes;
+    Str name;              /* kernel name: source node and tail ops, unique in the schedule */
+    Kernel *kernel;        /* set by lower; rewritten by the scheduling steps */
+    const char *reason;    /* why the group ends where it does, for `inspect -v` */
+} Group;
+
+/* A constant as kernels read it; offset into the artifact's weight segment. Equal packs share one image. */
+typedef struct PackedWeight {
+    Str name;
+    const Pack *pack; /* never NULL: the identity for raw data */
+    DType dtype;
+    uint32_t rank;
+    int64_t dim[LOOP_MAX_RANK];
+    uint64_t bytes, offset;
+} PackedWeight;
+
+typedef struct Slot { /* of one kernel buffer */
+    SlotKind kind;
+    uint32_t index;
+    uint64_t offset;
+} Slot;
+typedef struct Phase {
+    Group *group;
+    uint32_t kernel; /* index in kernels: groups with equal kernels share code */
+    int64_t tiles;
+    Slot *slots;     /* one per buffer of the kernel */
+    uint64_t flops, bytes;
+    const char *arith; /* arithmetic class */
+} Phase;
+
+struct Schedule {
+    Context *ctx;
+    Arena *arena;
+    Module *module;
+    Func *func;
+    VEC(Group *) groups;
+    VEC(Storage *) storages;
+    VEC(PackedWeight *) weights;
+    VEC(Kernel *) kernels; /* distinct, in order of first use */
+    VEC(Phase) phases;
+    uint64_t weight_bytes;
+    uint64_t workspace_bytes, scratch_bytes; /* scratch: per thread slot */
+    uint64_t peak_bytes, lower_bound_bytes;
+};
+
+/* An entry function, static shapes, composites expanded. The module must outlive the schedule. */
+Schedule *sched_create(Context *ctx, Module *module, Func *func);
+void sched_destroy(Schedule *schedule);
+void sched_print(Text *text, const Schedule *schedule);  /* groups, storages, plan, kernels */
+bool sched_verify(const Schedule *schedule, PassLevel level);
+/* Element `index` .. of a packed weight, streamed in order into out (bytes of `count` elements). */
+void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void *out);
+
+#define PASS(id, level, optional, doc) PassFn pass_##id;
+#include "sched/passes.def"
+#undef PASS
+extern const PassDef sched_pass_defs[]; /* ends with id NULL */
+
+#endif
