@@ -175,7 +175,7 @@ def main():
     emit('EXP', *fit(lambda r: (mp.expm1(r) - r) / r ** 2, range(5), lambda r: r ** 2 / mp.exp(r), -half, half))
     emit('EXPM1', *fit(lambda r: (mp.expm1(r) - r) / r ** 2, range(6), lambda r: r ** 2 / abs(mp.expm1(r)), -half, half))
     emit('EXP2', *fit(lambda r: mp.expm1(r * ln2) / r, range(6), lambda r: abs(r) / 2 ** r, -mpf('.5005'), mpf('.5005')))
-    emit('LOG', *fit(lambda f: (mp.log1p(f) - f) / f ** 2, range(11), lambda f: f ** 2 / abs(mp.log1p(f)),
+    emit('LOG', *fit(lambda f: (mp.log1p(f) - f) / f ** 2, range(9), lambda f: f ** 2 / abs(mp.log1p(f)),
                      mp.sqrt(mpf(.5)) - 1, mp.sqrt(mpf(2)) - 1))
     emit('LOGT', *fit(lambda f: (mp.log1p(f) - f + f * f / 2) / f ** 3, range(4), lambda f: f ** 3 / abs(mp.log1p(f)),
                       mpf('-.0330'), mpf('.0330')))
@@ -201,13 +201,13 @@ def main():
     bounds = [((i - mpf('.5001')) * w if i else mpf(0), (i + mpf('.5001')) * w) for i in range(16)]
     cells('erf', mp.erf, bounds, [i * w for i in range(16)], 5)
 
-    # pow: 16 cells of the mantissa from 0x3f330000 up; c = reciprocal of the middle, log2 = HI (12 bits) + LO
+    # pow: 16 cells of the mantissa from 0x3f330000 up; c = reciprocal of the middle, log2 = HI (16 fraction bits) + LO
     cs, his, los = [], [], []
     for i in range(16):
         a, b = (struct.unpack('f', struct.pack('I', 0x3f330000 + (i + k) * 0x80000))[0] for k in (0, 1))
         c = f32(mpf(1) if a < 1 < b else mp.nint(256 * 2 / (mpf(a) + mpf(b))) / 256)
         lg = -mp.log(c, 2)
-        hi = mp.nint(lg * 4096) / 4096
+        hi = mp.nint(lg * 65536) / 65536
         cs.append(c), his.append(hi), los.append(f32(lg - hi))
     table('pow_c', cs), table('pow_hi', his), table('pow_lo', los)
     lgamma_digamma()
