@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A copy of exactly n bytes, so that AddressSanitizer sees a read past the end. */
 static void run_prefix(const uint8_t *data, size_t n)
 {
-    uint8_t *copy = malloc(n ? n : 1);
+    uint8_t *copy = calloc(n ? n : 1, 1);
     if (!copy)
         abort();
     memcpy(copy, data, n);
