@@ -117,7 +117,7 @@ typedef struct ArtImage {
     uint32_t n_run_objects;
 } ArtImage;
 
-/* ---- write.c, so.c, object.c: false after reporting; then no file is left ---------------------------------------- */
+/* ---- art_so.c, art_object.c: false after reporting; then no file is left ---------------------------------------- */
 
 IG_MUST_USE bool art_write_so(Context *ctx, const ArtImage *image, const char *path);
 /* One variant; every symbol but PREFIX_run is local. `prefix` is a C identifier. */
@@ -130,7 +130,7 @@ IG_MUST_USE bool art_write_h(Context *ctx, const ArtImage *image, const char *pr
 IG_MUST_USE bool art_cpu_features(Context *ctx, ArtMachine machine, const char *name, const char *features,
                                   uint64_t *bits);
 
-/* ---- read.c -------------------------------------------------------------------------------------------------- */
+/* ---- art_read.c -------------------------------------------------------------------------------------------------- */
 
 /* A description read back, in the Context's arena: objects, write callbacks and run_objects are NULL. */
 typedef struct ArtInfo {
@@ -142,7 +142,7 @@ typedef struct ArtInfo {
 ArtInfo *art_read(Context *ctx, const char *path);
 /* Compares the SHA-256 at the end of the file with its bytes; false after reporting. */
 IG_MUST_USE bool art_verify(Context *ctx, const char *path);
-/* Whether the file looks like an artifact (not whether it is sound); reports nothing. */
-bool art_is_artifact(Context *ctx, const char *path);
+/* Whether the file is ELF, so that it should be read as an artifact, not as a model; reports nothing. */
+bool art_is_artifact(const char *path);
 
 #endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a description back. The file is mapped, art_find is the gate, and what lies behind it is followed without
+ * further checks. Texts stay in the mapping, which lives as long as the Context.
+ */
+#include "art/art_int.h"
+#include <stdio.h>
+
+static const ArtHeader *find(Context *ctx, const char *path, Blob *blob)
+{
+    if (!file_map(ctx, path, blob)) return NULL;
+    const ArtHeader *h = (uintptr_t)blob->data % 8 == 0 ? art_find(blob->data, blob->size) : NULL;
+    if (h && h->machine != EM_X86_64 && h->machine != EM_AARCH64) h = NULL;
+    if (!h) diag_report(ctx, 0, DIAG_art_format, path);
+    return h;
+}
+
+static ArtValue *read_values(Arena *arena, const ArtHeader *h, const ArtRecValue *recs, uint32_t n)
+{
+    ArtValue *values = ARENA_ARRAY(arena, ArtValue, (size_t)n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        values[i] = (ArtValue){.name = art_text(h, recs[i].name),
+                               .dtype = dtype_from_onnx(recs[i].dtype),
+                               .rank = recs[i].rank,
+                               .dims = ART_TABLE(h, dims, int64_t) + recs[i].first_dim,
+                               .offset = recs[i].offset};
+    return values;
+}
+
+static ArtPhase *read_phases(Arena *arena, const ArtHeader *h, const ArtRecEntry *e)
+{
+    ArtPhase *phases = ARENA_ARRAY(arena, ArtPhase, (size_t)e->n_phases + 1);
+    const ArtRecPhase *recs = ART_TABLE(h, phases, ArtRecPhase) + e->first_phase;
+    for (uint32_t i = 0; i < e->n_phases; i++) {
+        ArtBuf *bufs = ARENA_ARRAY(arena, ArtBuf, (size_t)recs[i].n_bufs + 1);
+        const ArtRecBuf *rec = ART_TABLE(h, bufs, ArtRecBuf) + recs[i].first_buf;
+        for (uint32_t b = 0; b < recs[i].n_bufs; b++)
+            bufs[b] = (ArtBuf){(ArtBufKind)rec[b].kind, rec[b].index, rec[b].offset};
+        phases[i] = (ArtPhase){recs[i].kernel, recs[i].tiles, bufs, recs[i].n_bufs};
+    }
+    return phases;
+}
+
+static ArtPlan *read_plan(Arena *arena, const ArtHeader *h, const ArtRecEntry *e)
+{
+    ArtPlan *plan = ARENA_ARRAY(arena, ArtPlan, (size_t)e->n_plan + 1);
+    const ArtRecPlan *recs = ART_TABLE(h, plan, ArtRecPlan) + e->first_plan;
+    for (uint32_t i = 0; i < e->n_plan; i++)
+        plan[i] = (ArtPlan){art_text(h, recs[i].name), recs[i].offset, recs[i].bytes, recs[i].first, recs[i].last};
+    return plan;
+}
+
+static void read_entries(Arena *arena, const ArtHeader *h, ArtImage *image)
+{
+    ArtEntry *entries = ARENA_ARRAY(arena, ArtEntry, (size_t)h->entries.count + 1);
+    const ArtRecEntry *recs = ART_TABLE(h, entries, ArtRecEntry);
+    for (uint32_t i = 0; i < h->entries.count; i++) {
+        const ArtRecEntry *e = &recs[i];
+        const ArtRecValue *values = ART_TABLE(h, values, ArtRecValue) + e->first_value;
+        entries[i] = (ArtEntry){.name = art_text(h, e->name),
+                                .inputs = read_values(arena, h, values, e->n_inputs),
+                                .outputs = read_values(arena, h, values + e->n_inputs, e->n_outputs),
+                                .n_inputs = e->n_inputs,
+                                .n_outputs = e->n_outputs,
+                                .workspace_bytes = e->workspace_bytes,
+                                .scratch_bytes_per_slot = e->scratch_bytes,
+                                .phases = read_phases(arena, h, e),
+                                .n_phases = e->n_phases,
+                                .plan = read_plan(arena, h, e),
+                                .n_plan = e->n_plan,
+                                .peak_bytes = e->peak_bytes,
+                                .lower_bound_bytes = e->lower_bound_bytes};
+    }
+    image->entries = entries;
+    image->n_entries = h->entries.count;
+}
+
+static void read_code(Arena *arena, const ArtHeader *h, ArtImage *image)
+{
+    ArtKernel *kernels = ARENA_ARRAY(arena, ArtKernel, (size_t)h->kernels.count + 1);
+    for (uint32_t i = 0; i < h->kernels.count; i++) {
+        const ArtRecKernel *k = ART_TABLE(h, kernels, ArtRecKernel) + i;
+        kernels[i] = (ArtKernel){art_text(h, k->symbol),  art_text(h, k->nodes), art_text(h, k->line),
+                                 art_text(h, k->classes), k->flops,              k->bytes};
+    }
+    ArtVariant *variants = ARENA_ARRAY(arena, ArtVariant, (size_t)h->variants.count + 1);
+    for (uint32_t i = 0; i < h->variants.count; i++) {
+        const ArtRecVariant *v = ART_TABLE(h, variants, ArtRecVariant) + i;
+        variants[i].name = art_text(h, v->name);
+        for (uint32_t k = 0; k < h->kernels.count; k++)
+            variants[i].code_bytes += ART_TABLE(h, code, ArtRecCode)[v->first_code + k].bytes;
+    }
+    image->kernels = kernels;
+    image->n_kernels = h->kernels.count;
+    image->variants = variants;
+    image->n_variants = h->variants.count;
+}
+
+ArtInfo *art_read(Context *ctx, const char *path)
+{
+    Blob blob;
+    const ArtHeader *h = find(ctx, path, &blob);
+    if (!h) return NULL;
+    Arena *arena = ctx_arena(ctx);
+    ArtInfo *info = ARENA_NEW(arena, ArtInfo);
+    info->file_bytes = h->file_bytes;
+    info->weights_bytes = h->weights_bytes;
+    info->state_bytes = h->state_bytes;
+    ArtImage *image = &info->image;
+    image->machine = h->machine == EM_X86_64 ? ART_X86_64 : ART_AARCH64;
+    image->triple = art_text(h, h->triple);
+    image->opt_level = art_text(h, h->opt_level);
+    image->igata_version = art_text(h, h->igata_version);
+    image->ftz = h->flags & ART_FLAG_FTZ;
+    memcpy(image->model_sha256, h->model_sha256, 32);
+    memcpy(image->options_sha256, h->options_sha256, 32);
+    memcpy(image->compiler_sha256, h->compiler_sha256, 32);
+    read_entries(arena, h, image);
+    read_code(arena, h, image);
+    ArtWeight *weights = ARENA_ARRAY(arena, ArtWeight, (size_t)h->weight_list.count + 1);
+    for (uint32_t i = 0; i < h->weight_list.count; i++) {
+        const ArtRecWeight *w = ART_TABLE(h, weight_list, ArtRecWeight) + i;
+        weights[i] = (ArtWeight){.name = art_text(h, w->name), .offset = w->offset, .bytes = w->bytes};
+    }
+    image->weights = weights;
+    image->n_weights = h->weight_list.count;
+    image->states = read_values(arena, h, ART_TABLE(h, states, ArtRecValue), h->states.count);
+    image->n_states = h->states.count;
+    return info;
+}
+
+bool art_verify(Context *ctx, const char *path)
+{
+    Blob blob;
+    if (!find(ctx, path, &blob)) return false;
+    uint64_t content = blob.size - sizeof(ArtTrailer);
+    Sha256 sha;
+    uint8_t digest[32];
+    sha256_begin(&sha);
+    sha256_add(&sha, blob.data, content);
+    sha256_end(&sha, digest);
+    ArtTrailer trailer;
+    memcpy(&trailer, blob.data + content, sizeof trailer);
+    if (memcmp(trailer.magic, ART_TRAILER_MAGIC, 8) != 0 || memcmp(trailer.sha256, digest, 32) != 0)
+        return diag_report(ctx, 0, DIAG_art_hash, path);
+    return true;
+}
+
+bool art_is_artifact(const char *path)
+{
+    Elf64_Ehdr eh;
+    FILE *file = fopen(path, "rb");
+    if (!file) return false;
+    bool whole = fread(&eh, sizeof eh, 1, file) == 1;
+    fclose(file);
+    return whole && memcmp(eh.e_ident, ELFMAG, SELFMAG) == 0;
+}
