@@ -37,6 +37,19 @@ static double ref_sigmoid(double x)
 #define ref_sin sin
 #define ref_cos cos
 #define ref_pow pow
+#define ref_expm1 expm1
+#define ref_log1p log1p
+#define ref_tan tan
+#define ref_asin asin
+#define ref_acos acos
+#define ref_atan atan
+#define ref_sinh sinh
+#define ref_cosh cosh
+#define ref_asinh asinh
+#define ref_acosh acosh
+#define ref_atanh atanh
+#define ref_atan2 atan2
+#define ref_rem fmod
 
 typedef struct Entry {
     double (*ref1)(double);
