@@ -203,13 +203,17 @@ struct Kernel {
     VEC(Iter *) iters;
     VEC(Var *) vars;
     Stmt *body;
-    Intern *exprs;
+    Intern *exprs; /* keys of the stored expressions */
+    Map *expr_of;  /* stored key -> Expr */
+    Map *names;    /* of buffers, iterators and variables: unique in a kernel, so that the text form can use them */
     uint32_t n_exprs;
     Loc loc; /* FUSED over the nodes it computes */
 };
 
-/* build.c: constructors. All simplify; index expressions are kept in the form sum of (coef * atom) + constant with
- * atoms ordered by id, div and mod reduced by ranges: (64*h + d)/64 -> h and mod -> d for d in [0,64). */
+/* build.c, simplify.c: constructors. All simplify; index expressions are kept in the form sum of (coef * atom) + constant,
+ * atoms in a fixed order, div and mod reduced by ranges and divisibility: (64*h + d)/64 -> h and mod -> d for d in [0,64).
+ * Index arithmetic is that of s64 modulo 2^64; nothing is simplified that might wrap.
+ * A name already taken in the kernel gets a number: buffers, iterators and variables share one name space. */
 Kernel *kernel_create(Context *ctx, Arena *arena, Str name);
 Buf *kernel_buf(Kernel *k, Str name, DType dtype, BufSpace space, uint32_t rank, const int64_t *dim); /* row-major */
 Iter *kernel_iter(Kernel *k, const char *name, int64_t lo, int64_t hi_inclusive);
@@ -238,7 +242,8 @@ const Expr *lx_map(Kernel *k, Op op, DType dtype, const Expr *const *args, uint3
 const Expr *lx_cast(Kernel *k, const Expr *a, DType dtype);
 const Expr *lx_index(Kernel *k, const Expr *value, int64_t lo, int64_t hi); /* promised range */
 
-bool lx_is_int(const Expr *e, int64_t *value);
+bool lx_is_index(const Expr *e); /* index arithmetic, as opposed to a value or predicate */
+bool lx_is_int(const Expr *e, int64_t *value); /* value may be NULL */
 bool lx_is_true(const Expr *e);
 bool lx_is_false(const Expr *e);
 bool lx_uses_iter(const Expr *e, const Iter *iter);
@@ -253,6 +258,7 @@ typedef struct ExprSubst {
     const Expr *(*iter)(void *user, const Iter *iter);
     const Expr *(*var)(void *user, const Var *var);
     const Expr *(*load)(void *user, const Expr *load); /* gets the load after its arguments were replaced */
+    Buf *(*buf)(void *user, Buf *buf); /* of loads (before `load` is asked), stores and puts; same rank and dtype */
 } ExprSubst;
 const Expr *lx_subst(Kernel *k, const Expr *e, const ExprSubst *subst);
 
@@ -262,9 +268,10 @@ Stmt **ls_append(Stmt **tail, Stmt *stmt);
 Stmt *ls_for(Kernel *k, const Iter *iter, const Expr *lo, const Expr *hi, int64_t step, Bind bind, Stmt *body);
 Stmt *ls_let(Kernel *k, const Var *var, const Expr *value);
 Stmt *ls_store(Kernel *k, Buf *buf, const Expr *const *index, const Expr *value, const Expr *mask);
-/* Deep copy of a statement list with substitution in all its expressions. */
+/* Deep copy of a statement list with substitution in all its expressions. Where the list itself binds an iterator or
+ * variable that `subst` replaces, the replacement must be another iterator or variable, which is then bound instead. */
 Stmt *ls_clone(Kernel *k, const Stmt *list, const ExprSubst *subst);
-Kernel *kernel_clone(Arena *arena, const Kernel *k);
+Kernel *kernel_clone(Arena *arena, const Kernel *k); /* ids of buffers, iterators and variables are kept */
 int64_t kernel_tiles(const Kernel *k); /* trip count of the outermost par loop, 1 if there is none */
 
 /* text.c: print(parse(print(k))) = print(k) */
@@ -280,6 +287,7 @@ void kernel_interp(const Kernel *k, void *const *data, int64_t lo, int64_t hi, u
 
 /* elem.c: the elementwise meaning of a MAP op on typed scalars in ref32, shared by the interpreter and by constant
  * folding of expressions; bits are little-endian in the low part. The evaluator has its own. */
+bool elem_supported(Op op, DType dtype); /* dtype of the operands; false: not compiled for it (numerics.md: f64 bodies) */
 uint64_t elem_map(Op op, DType dtype, const DType *arg_dtypes, const uint64_t *args, uint32_t n);
 uint64_t elem_cast(DType to, DType from, uint64_t bits);
 
