@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an opened model says about itself, and a run on the calling thread: a loop over the phases.
+ */
+#include "rt/rt_int.h"
+
+const char *igata_status_text(igata_status status)
+{
+    static const char *const texts[IGATA_STATUS_COUNT] = {
+        [IGATA_OK] = "no error",
+        [IGATA_E_ARGUMENT] = "an argument is NULL, out of range, or a struct of unknown size",
+        [IGATA_E_FILE] = "the file cannot be opened or read",
+        [IGATA_E_FORMAT] = "the file is not an igata artifact, is damaged, or needs a newer runtime",
+        [IGATA_E_MACHINE] = "the artifact is for another kind of machine",
+        [IGATA_E_CPU] = "this CPU lacks the features that the artifact needs",
+        [IGATA_E_VARIANT] = "the artifact has no variant of that name",
+        [IGATA_E_HASH] = "the content of the artifact does not match its SHA-256",
+        [IGATA_E_MEMORY] = "out of memory, or memory cannot be locked",
+        [IGATA_E_NULL] = "an input, output, workspace or state pointer is NULL",
+        [IGATA_E_ALIGN] = "an input, output, workspace or state pointer is not aligned to 64 bytes",
+        [IGATA_E_INDEX] = "an index was out of range while running",
+        [IGATA_E_BUSY] = "the job still runs",
+        [IGATA_E_THREADS] = "too many threads, or they cannot be started",
+    };
+    return status >= 0 && status < IGATA_STATUS_COUNT ? texts[status] : "unknown status";
+}
+
+/* ---- description ------------------------------------------------------------------------------------------------ */
+
+/* Callers of an older header have a shorter struct: they get its first fields. */
+static igata_status give(void *out, const void *full, size_t full_size)
+{
+    size_t size;
+    memcpy(&size, out, sizeof size);
+    if (size < sizeof size || size > full_size) return IGATA_E_ARGUMENT;
+    memcpy((uint8_t *)out + sizeof size, (const uint8_t *)full + sizeof size, size - sizeof size);
+    return IGATA_OK;
+}
+
+igata_status igata_info(const igata_model *model, igata_model_info *info)
+{
+    if (!model || !info) return IGATA_E_ARGUMENT;
+    const ArtHeader *h = model->h;
+    igata_model_info full = {.variant = art_text(h, model->variant->name),
+                             .triple = art_text(h, h->triple),
+                             .opt_level = art_text(h, h->opt_level),
+                             .version = art_text(h, h->igata_version),
+                             .entries = h->entries.count,
+                             .kernels = h->kernels.count,
+                             .states = h->states.count,
+                             .state_bytes = h->state_bytes,
+                             .weights_bytes = h->weights_bytes,
+                             .file_bytes = h->file_bytes};
+    for (uint32_t k = 0; k < h->kernels.count; k++) full.code_bytes += model->code[k].bytes;
+    return give(info, &full, sizeof full);
+}
+
+size_t igata_entry_count(const igata_model *model) { return model ? model->h->entries.count : 0; }
+
+int igata_entry_find(const igata_model *model, const char *name)
+{
+    for (uint32_t i = 0; model && name && i < model->h->entries.count; i++)
+        if (strcmp(art_text(model->h, model->entries[i].name), name) == 0) return (int)i;
+    return -1;
+}
+
+igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entry *info)
+{
+    if (!model || !info || entry >= model->h->entries.count) return IGATA_E_ARGUMENT;
+    const ArtRecEntry *e = &model->entries[entry];
+    igata_entry full = {.name = art_text(model->h, e->name),
+                        .inputs = e->n_inputs,
+                        .outputs = e->n_outputs,
+                        .phases = e->n_phases,
+                        .workspace_bytes = e->workspace_bytes,
+                        .scratch_bytes = e->scratch_bytes};
+    return give(info, &full, sizeof full);
+}
+
+static igata_status give_value(const igata_model *model, const ArtRecValue *v, igata_value *info)
+{
+    igata_value full = {.name = art_text(model->h, v->name),
+                        .dtype = (int)v->dtype,
+                        .rank = v->rank,
+                        .dims = ART_TABLE(model->h, dims, int64_t) + v->first_dim,
+                        .bytes = v->bytes,
+                        .offset = v->offset};
+    return give(info, &full, sizeof full);
+}
+
+igata_status igata_io_info(const igata_model *model, size_t entry, size_t index, igata_value *info)
+{
+    if (!model || !info || entry >= model->h->entries.count) return IGATA_E_ARGUMENT;
+    const ArtRecEntry *e = &model->entries[entry];
+    if (index >= (size_t)e->n_inputs + e->n_outputs) return IGATA_E_ARGUMENT;
+    return give_value(model, &model->values[e->first_value + index], info);
+}
+
+igata_status igata_state_info(const igata_model *model, size_t index, igata_value *info)
+{
+    if (!model || !info || index >= model->h->states.count) return IGATA_E_ARGUMENT;
+    return give_value(model, ART_TABLE(model->h, states, ArtRecValue) + index, info);
+}
+
+size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
+{
+    if (!model || entry >= model->h->entries.count || threads == 0 || threads > IGATA_MAX_THREADS) return 0;
+    const ArtRecEntry *e = &model->entries[entry];
+    uint64_t bytes = e->workspace_bytes + threads * e->scratch_bytes;
+    return bytes ? bytes : ART_ALIGN;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+igata_status rt_check_run(const igata_model *model, size_t entry, void *const io[], const void *workspace,
+                          const void *state)
+{
+    if (!model || entry >= model->h->entries.count) return IGATA_E_ARGUMENT;
+    const ArtRecEntry *e = &model->entries[entry];
+    uint32_t n = e->n_inputs + e->n_outputs;
+    uintptr_t all = (uintptr_t)workspace | (uintptr_t)state;
+    if (n && !io) return IGATA_E_NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!io[i]) return IGATA_E_NULL;
+        all |= (uintptr_t)io[i];
+    }
+    if ((!workspace && (e->workspace_bytes || e->scratch_bytes)) || (!state && model->h->state_bytes))
+        return IGATA_E_NULL;
+    return all % ART_ALIGN ? IGATA_E_ALIGN : IGATA_OK;
+}
+
+igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state)
+{
+    igata_status status = rt_check_run(model, entry, io, workspace, state);
+    if (status != IGATA_OK) return status;
+    const ArtRecEntry *e = &model->entries[entry];
+    const ArtRecPhase *phases = model->phases + e->first_phase;
+    RtRun run = {model, io, workspace, state};
+    uint64_t error = 0;
+    void *bufs[ART_MAX_BUFS];
+    unsigned old = rt_fp_enter(model->fp_mode);
+    for (uint32_t i = 0; i < e->n_phases; i++) {
+        rt_resolve(&run, e, &phases[i], 0, bufs);
+        rt_kernel(model, phases[i].kernel)(bufs, 0, (int64_t)phases[i].tiles, &error);
+    }
+    rt_fp_leave(old, model->fp_mode);
+    return error ? IGATA_E_INDEX : IGATA_OK;
+}
