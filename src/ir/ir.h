@@ -30,6 +30,7 @@ typedef struct Weight Weight;
 typedef struct State State;
 typedef struct Module Module;
 typedef struct Attrs Attrs;
+typedef struct ModuleIndex ModuleIndex;
 
 /* ---- dim.c: sizes as interned expressions in normal form --------------------------------------------------
  * A dim is a sum of coefficient x product of atoms; an atom is a symbol, floordiv, mod, min or max of dims.
@@ -74,11 +75,14 @@ struct Type { /* interned: equal types are equal pointers */
     const Dim *const *dim; /* TENSOR: rank dims, each >= 0 */
     const Type *elem;      /* SEQ, OPT */
 };
+/* NULL if the rank exceeds IR_MAX_RANK, or a dim is invalid or known to be negative. */
 const Type *type_tensor(Context *ctx, DType dtype, uint32_t rank, const Dim *const *dims);
 const Type *type_tensor_s64(Context *ctx, DType dtype, uint32_t rank, const int64_t *dims);
 const Type *type_seq(Context *ctx, const Type *elem);
 const Type *type_opt(Context *ctx, const Type *elem);
 const Type *type_with_dtype(Context *ctx, const Type *type, DType dtype);
+/* Replaces symbols in every dim (dim_bind). NULL if a dim becomes invalid or negative. */
+const Type *type_bind(Context *ctx, const Type *type, const Dim *(*bind)(void *user, const Sym *sym), void *user);
 bool type_is_static(const Type *type);                 /* a tensor whose dims are all numbers */
 int64_t type_dim(const Type *type, uint32_t axis);     /* requires a constant dim */
 bool type_count(const Type *type, uint64_t *elements); /* false: not static, or more than 2^62 */
@@ -229,7 +233,7 @@ struct Weight {
     const Type *type;   /* static tensor */
     const void *data;   /* type_bytes bytes */
     uint64_t hash;      /* of type and content */
-    Str file;           /* "" or the file `data` is a view of, for the text form */
+    Str file;           /* "" or the file `data` is a view of (path as opened), for the text form */
     uint64_t file_offset;
     uint32_t id;
 };
@@ -246,19 +250,25 @@ struct Module {
     VEC(State *) states;
     VEC(Sym *) syms;
     VEC(Str) meta; /* key, value, key, value ... */
+    Str dir;       /* folder of the module's .ig file; "": none. The text form names weight files relative to it */
     uint32_t next_id;
+    ModuleIndex *index; /* name tables, private */
 };
 
 /* build.c */
 Module *module_create(Context *ctx);
 void module_destroy(Module *module);
 Module *module_clone(const Module *module); /* same Context; weights' bytes are shared: the original must outlive it */
-Func *module_func(Module *module, Str name, bool entry);
+Func *module_func(Module *module, Str name, bool entry); /* the name must be new in the module */
 Func *module_find_func(const Module *module, Str name);
 Sym *module_sym(Module *module, Str name, int64_t lo, int64_t hi); /* the existing one if the name is known */
-/* Adds a weight, or returns an equal one (type and bytes). `copy`: take the bytes into the module. */
+/* Adds a weight, or returns an equal one (type and bytes). `copy`: take the bytes into the module. The type is a static
+ * tensor, not of str. A name that is "" or taken is made unique. */
 Weight *module_weight(Module *module, Str name, const Type *type, const void *data, bool copy);
-State *module_state(Module *module, Str name, const Type *type);
+State *module_state(Module *module, Str name, const Type *type); /* the name must be new in the module */
+Weight *module_find_weight(const Module *module, Str name); /* these return NULL if there is none */
+State *module_find_state(const Module *module, Str name);
+Sym *module_find_sym(const Module *module, Str name);
 Val *func_param(Func *func, Str name, const Type *type);
 /* Ends the body with yield. names: one per value. */
 void func_yield(Func *func, Loc loc, Val *const *values, const Str *names, uint32_t n);
