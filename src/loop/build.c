@@ -218,6 +218,10 @@ const Expr *lx_map(Kernel *k, Op op, DType dtype, const Expr *const *args, uint3
         dtypes[i] = arg[i]->dtype;
         bits[i] = arg[i]->kind == LX_CONST ? arg[i]->u.bits : 0;
     }
+    if (op == OP_cast)
+        return lx_cast(k, arg[0], dtype);
+    if (op == OP_stop_gradient)
+        return arg[0];
     if (op == OP_select && arg[0]->kind == LX_CONST)
         return arg[bits[0] ? 1 : 2];
     if (constant && elem_supported(op, dtypes[n - 1]))
