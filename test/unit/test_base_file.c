@@ -110,8 +110,10 @@ static void test_empty_file_and_pipe(void **state)
     assert_true(ok);
     assert_int_equal(blob.size, 14);
     assert_memory_equal(blob.data, "through a pipe", 14);
-    assert_true(file_map(ctx, "/proc/self/status", &blob)); /* claims size 0 */
-    assert_true(blob.size > 100);
+    if (access("/proc/self/status", R_OK) == 0) { /* claims size 0 */
+        assert_true(file_map(ctx, "/proc/self/status", &blob));
+        assert_true(blob.size > 100);
+    }
 }
 
 static void test_unreadable(void **state)
