@@ -4,10 +4,11 @@
 
     python3 tools/fit_scalar.py > src/base/scalar_coef.h        (needs numpy and mpmath; under a minute)
 
-Method: minimax fit (Lawson) of a polynomial with chosen exponents, target values taken at 50 digits; then the lowest coefficient is rounded to f32 and fixed, the rest refitted, and so on. The weight makes
-the error relative to the final value of the function. Table cells: one polynomial per cell around a centre that is
-moved a little until the function value there is within 2^-33 (relative) of an f32, so that the constant term adds
-no rounding error (the idea of Gal's accurate tables, 1986)."""
+Method: minimax fit (Lawson) of a polynomial with chosen exponents, target values taken at 50 digits; then the lowest
+coefficient is rounded to f32 and fixed, the rest refitted, and so on. The weight makes the error relative to the final
+value of the function. Table cells: one polynomial per cell around a centre that is moved a little until the function
+value there is within 2^-33 (relative) of an f32, so that the constant term adds no rounding error (the idea of Gal's
+accurate tables, 1986)."""
 import struct
 import sys
 import numpy as np
@@ -69,6 +70,23 @@ def fit(f, exps, weight, a, b, size=300):
         rest = [r - c * x ** free[0] for r, x in zip(rest, xs)]
         free.pop(0)
     return out, max(abs(r * w) for r, w in zip(rest, ws))
+
+
+def nudge(coefs, want):
+    """Moves one coefficient by the fewest units so that 1 + z*P(z), in f32 as in the body, is `want` at z = 1."""
+    def value(cs):
+        p = cs[-1]
+        for c in reversed(cs[:-1]):
+            p = f32(p + c)
+        return f32(1 + p)
+    for step in range(8):
+        for i in reversed(range(len(coefs))):
+            for k in (step, -step):
+                cs = list(coefs)
+                cs[i] = f32(cs[i] + k * mpf(2) ** (mp.floor(mp.log(abs(cs[i]), 2)) - 23))
+                if value(cs) == want:
+                    return cs
+    raise ValueError('no nudge')
 
 
 def note(name, err):
@@ -150,10 +168,6 @@ def cells(name, f, bounds, nominals, degree):
         table(f'{name}_k{d + 1}', [k[d] for k in ks])
 
 
-def lgamma_digamma():
-    pass
-
-
 def main():
     ln2, pi = mp.log(2), mp.pi
     print('/* SPDX-License-Identifier: Apache-2.0\n * Printed by tools/fit_scalar.py, which says how; do not edit.'
@@ -173,8 +187,10 @@ def main():
 
     half = ln2 / 2 * mpf('1.001')
     emit('EXP', *fit(lambda r: (mp.expm1(r) - r) / r ** 2, range(5), lambda r: r ** 2 / mp.exp(r), -half, half))
-    emit('EXPM1', *fit(lambda r: (mp.expm1(r) - r) / r ** 2, range(6), lambda r: r ** 2 / abs(mp.expm1(r)), -half, half))
-    emit('EXP2', *fit(lambda r: mp.expm1(r * ln2) / r, range(6), lambda r: abs(r) / 2 ** r, -mpf('.5005'), mpf('.5005')))
+    emit('EXPM1', *fit(lambda r: (mp.expm1(r) - r) / r ** 2, range(6),
+                       lambda r: r ** 2 / abs(mp.expm1(r)), -half, half))
+    emit('EXP2', *fit(lambda r: mp.expm1(r * ln2) / r, range(6), lambda r: abs(r) / 2 ** r,
+                      -mpf('.5005'), mpf('.5005')))
     emit('LOG', *fit(lambda f: (mp.log1p(f) - f) / f ** 2, range(9), lambda f: f ** 2 / abs(mp.log1p(f)),
                      mp.sqrt(mpf(.5)) - 1, mp.sqrt(mpf(2)) - 1))
     emit('LOGT', *fit(lambda f: (mp.log1p(f) - f + f * f / 2) / f ** 3, range(4), lambda f: f ** 3 / abs(mp.log1p(f)),
@@ -183,8 +199,10 @@ def main():
     s = mp.sqrt
     emit('SIN', *fit(lambda z: (mp.sin(s(z)) / s(z) - 1) / z, range(4), lambda z: z * s(z) / mp.sin(s(z)), 0, q))
     emit('COS', *fit(lambda z: (mp.cos(s(z)) - 1 + z / 2) / z ** 2, range(3), lambda z: z * z / mp.cos(s(z)), 0, q))
-    emit('ASIN', *fit(lambda z: (mp.asin(s(z)) / s(z) - 1) / z, range(6), lambda z: z * s(z) / mp.asin(s(z)), 0, mpf('.2501')))
-    emit('ATAN', *fit(lambda z: (mp.atan(s(z)) / s(z) - 1) / z, range(9), lambda z: z * s(z) / mp.atan(s(z)), 0, 1))
+    emit('ASIN', *fit(lambda z: (mp.asin(s(z)) / s(z) - 1) / z, range(6), lambda z: z * s(z) / mp.asin(s(z)),
+                      0, mpf('.2501')))
+    coefs, err = fit(lambda z: (mp.atan(s(z)) / s(z) - 1) / z, range(9), lambda z: z * s(z) / mp.atan(s(z)), 0, 1)
+    emit('ATAN', nudge(coefs, f32(pi / 4)), err) # atan(1), atan2(inf, inf): pi/4 rounded
     emit('SINH', *fit(lambda z: (mp.sinh(s(z)) / s(z) - 1) / z, range(4), lambda z: z * s(z) / mp.sinh(s(z)), 0, 1))
 
     # tanh: cells are half octaves, [2^-4, 2^4); cell 0 reaches down to 0
@@ -210,7 +228,6 @@ def main():
         hi = mp.nint(lg * 65536) / 65536
         cs.append(c), his.append(hi), los.append(f32(lg - hi))
     table('pow_c', cs), table('pow_hi', his), table('pow_lo', los)
-    lgamma_digamma()
     print('\n/* clang-format on */\n#endif')
 
 

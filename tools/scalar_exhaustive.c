@@ -30,6 +30,12 @@ static double ref_sigmoid(double x)
     return x >= 0 ? 1 / (1 + e) : e / (1 + e);
 }
 
+static double ref_mod(double x, double y)
+{
+    double r = fmod(x, y);
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
 #define ref_exp exp
 #define ref_log log
 #define ref_tanh tanh

@@ -75,7 +75,7 @@
 #define SC_ATAN_1 0x1.9991e6p-3f
 #define SC_ATAN_2 -0x1.2420b8p-3f
 #define SC_ATAN_3 0x1.c08f96p-4f
-#define SC_ATAN_4 -0x1.58163p-4f
+#define SC_ATAN_4 -0x1.58162ep-4f
 #define SC_ATAN_5 0x1.da621p-5f
 #define SC_ATAN_6 -0x1.fe02ap-6f
 #define SC_ATAN_7 0x1.64c83ap-7f
