@@ -76,6 +76,7 @@ typedef enum ExprKind {
     LX_CAST,  /* arg0 to dtype by OP_cast's rules; an index expression casts to s64 or s32 exactly */
     LX_INDEX, /* a loaded or computed s64 value used as an index: arg0 is a value expression; clamped by its maker */
 } ExprKind;
+enum { EXPR_USES_VAR = 1 << 30 };
 struct Expr {
     ExprKind kind;
     DType dtype; /* of the value; DT_S64 for indices, DT_BOOL for predicates */
@@ -91,6 +92,9 @@ struct Expr {
     } u;
     int64_t lo, hi; /* index expressions: conservative inclusive range */
     const Expr *const *arg;
+    const uint32_t *uses; /* what lx_uses_iter and lx_uses_var ask: ids of iterators and (+ EXPR_USES_VAR) variables, sorted */
+    uint32_t n_uses;
+    bool loads; /* contains a load */
 };
 struct Iter {
     uint32_t id;
@@ -210,7 +214,7 @@ struct Kernel {
     Loc loc; /* FUSED over the nodes it computes */
 };
 
-/* build.c, simplify.c: constructors. All simplify; index expressions are kept in the form sum of (coef * atom) + constant,
+/* kernel_build.c, index_form.c: constructors. All simplify; index expressions are kept in the form sum of (coef * atom) + constant,
  * atoms in a fixed order, div and mod reduced by ranges and divisibility: (64*h + d)/64 -> h and mod -> d for d in [0,64).
  * Index arithmetic is that of s64 modulo 2^64; nothing is simplified that might wrap.
  * A name already taken in the kernel gets a number: buffers, iterators and variables share one name space. */
@@ -274,18 +278,18 @@ Stmt *ls_clone(Kernel *k, const Stmt *list, const ExprSubst *subst);
 Kernel *kernel_clone(Arena *arena, const Kernel *k); /* ids of buffers, iterators and variables are kept */
 int64_t kernel_tiles(const Kernel *k); /* trip count of the outermost par loop, 1 if there is none */
 
-/* text.c: print(parse(print(k))) = print(k) */
+/* kernel_text.c, kernel_parse.c: print(parse(print(k))) = print(k) */
 void kernel_print(Text *text, const Kernel *k);
 Kernel *kernel_parse(Context *ctx, Arena *arena, Str file, const char *text, size_t size);
 
-/* check.c: scopes, types, ranges of every access inside its buffer, vec and par independence, mma operand rules */
+/* kernel_check.c: scopes, types, ranges of every access inside its buffer, vec and par independence, mma operand rules */
 bool kernel_verify(const Kernel *k);
 
-/* interp.c: runs tiles [lo, hi) of a kernel literally, by numerics.md. data[i]: storage of bufs[i] (locals included).
+/* kernel_interp.c: runs tiles [lo, hi) of a kernel literally, by numerics.md. data[i]: storage of bufs[i] (locals included).
  * error: as in the kernel ABI, may be NULL. */
 void kernel_interp(const Kernel *k, void *const *data, int64_t lo, int64_t hi, uint64_t *error);
 
-/* elem.c: the elementwise meaning of a MAP op on typed scalars in ref32, shared by the interpreter and by constant
+/* elem_ops.c: the elementwise meaning of a MAP op on typed scalars in ref32, shared by the interpreter and by constant
  * folding of expressions; bits are little-endian in the low part. The evaluator has its own. */
 bool elem_supported(Op op, DType dtype); /* dtype of the operands; false: not compiled for it (numerics.md: f64 bodies) */
 uint64_t elem_map(Op op, DType dtype, const DType *arg_dtypes, const uint64_t *args, uint32_t n);

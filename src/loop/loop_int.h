@@ -22,13 +22,13 @@ typedef struct Lin {
     } term[LIN_MAX_TERMS];
 } Lin;
 
-/* build.c: the one stored node equal to `proto` (its id is ignored; args are copied). */
+/* kernel_build.c: the one stored node equal to `proto` (its id is ignored; args are copied). */
 const Expr *expr_intern(Kernel *k, const Expr *proto, const Expr *const *args);
 /* A total order by content, which does not depend on creation order (so that a parsed kernel orders sums alike). */
 int expr_compare(const Expr *a, const Expr *b);
 /* The name, or the name with a number, so that no two things of the kernel share it. */
 Str kernel_unique_name(Kernel *k, const char *name, const char *fallback);
-/* simplify.c */
+/* index_form.c */
 void lin_from(const Expr *e, Lin *lin);
 void lin_add_expr(Kernel *k, Lin *lin, const Expr *e, int64_t factor);
 bool lin_range(const Lin *lin, int64_t *lo, int64_t *hi);
@@ -37,7 +37,7 @@ int64_t floor_div(int64_t a, int64_t b); /* b > 0 */
 /* q holds wherever p does; false if unknown. */
 bool pred_implies(Kernel *k, const Expr *p, const Expr *q);
 
-/* text.c */
+/* kernel_text.c, kernel_parse.c */
 const char *fold_kind_name(FoldKind kind);
 
 static inline int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernels, hash-consed expressions, statements, substitution and copies. What simplifies index arithmetic and predicates
- * is in simplify.c; what folds constants is in elem.c.
+ * is in index_form.c; what folds constants is in elem_ops.c.
  */
 #include "loop/loop_int.h"
 
@@ -79,6 +79,37 @@ Var *kernel_var(Kernel *k, const char *name, DType dtype)
 
 /* ---- stored expressions ------------------------------------------------------------------------------------------- */
 
+/* Union of two sorted sets; one of them itself if it holds the other. */
+static void unite(Kernel *k, Expr *e, const uint32_t *uses, uint32_t n)
+{
+    if (n == 0 || e->uses == uses)
+        return;
+    uint32_t *both = ARENA_ARRAY(k->arena, uint32_t, e->n_uses + n);
+    uint32_t len = 0, i = 0, j = 0;
+    while (i < e->n_uses || j < n) {
+        uint32_t x = i < e->n_uses ? e->uses[i] : UINT32_MAX, y = j < n ? uses[j] : UINT32_MAX;
+        i += x <= y;
+        j += y <= x;
+        both[len++] = x < y ? x : y;
+    }
+    if (len == e->n_uses)
+        return;
+    e->uses = len == n ? uses : both;
+    e->n_uses = len;
+}
+
+static void set_uses(Kernel *k, Expr *e)
+{
+    uint32_t own = e->kind == LX_ITER ? e->u.iter->id : e->kind == LX_VAR ? e->u.var->id + EXPR_USES_VAR : UINT32_MAX;
+    if (own != UINT32_MAX)
+        unite(k, e, arena_copy(k->arena, &own, sizeof own), 1);
+    e->loads = e->kind == LX_LOAD;
+    for (uint32_t i = 0; i < e->n_args; i++) {
+        unite(k, e, e->arg[i]->uses, e->arg[i]->n_uses);
+        e->loads |= e->arg[i]->loads;
+    }
+}
+
 /* Keys hold addresses: they are hashed and compared, never ordered, so nothing depends on them. */
 const Expr *expr_intern(Kernel *k, const Expr *proto, const Expr *const *args)
 {
@@ -99,6 +130,7 @@ const Expr *expr_intern(Kernel *k, const Expr *proto, const Expr *const *args)
         *e = *proto;
         e->id = k->n_exprs++;
         e->arg = proto->n_args ? arena_copy(k->arena, args, proto->n_args * sizeof *args) : NULL;
+        set_uses(k, e);
         *slot = e;
     }
     return *slot;
@@ -268,25 +300,21 @@ bool lx_is_int(const Expr *e, int64_t *value)
 bool lx_is_true(const Expr *e) { return e->kind == LX_CONST && e->dtype == DT_BOOL && e->u.bits; }
 bool lx_is_false(const Expr *e) { return e->kind == LX_CONST && e->dtype == DT_BOOL && !e->u.bits; }
 
-bool lx_uses_iter(const Expr *e, const Iter *iter)
+static bool uses_id(const Expr *e, uint32_t id)
 {
-    if (e->kind == LX_ITER)
-        return e->u.iter == iter;
-    for (uint32_t i = 0; i < e->n_args; i++)
-        if (lx_uses_iter(e->arg[i], iter))
-            return true;
-    return false;
+    uint32_t lo = 0, hi = e->n_uses;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        if (e->uses[mid] < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < e->n_uses && e->uses[lo] == id;
 }
 
-bool lx_uses_var(const Expr *e, const Var *var)
-{
-    if (e->kind == LX_VAR)
-        return e->u.var == var;
-    for (uint32_t i = 0; i < e->n_args; i++)
-        if (lx_uses_var(e->arg[i], var))
-            return true;
-    return false;
-}
+bool lx_uses_iter(const Expr *e, const Iter *iter) { return uses_id(e, iter->id); }
+bool lx_uses_var(const Expr *e, const Var *var) { return uses_id(e, var->id + EXPR_USES_VAR); }
 
 bool lx_linear(Kernel *k, const Expr *e, const Iter *iter, int64_t *coef, const Expr **rest)
 {
