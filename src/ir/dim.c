@@ -177,8 +177,10 @@ static const Dim *make(Context *ctx, int64_t constant, const Term *terms, uint32
         dim.size += product->size;
         for (uint32_t k = 0; k < product->n; k++) {
             const Atom *atom = product->atom[k];
-            uint32_t depth = atom->kind == ATOM_SYM ? 0 : 1 + (atom->a->depth > atom->b->depth ? atom->a->depth : atom->b->depth);
-            dim.depth = depth > dim.depth ? depth : dim.depth;
+            if (atom->kind == ATOM_SYM)
+                continue;
+            uint32_t inner = atom->a->depth > atom->b->depth ? atom->a->depth : atom->b->depth;
+            dim.depth = inner + 1 > dim.depth ? inner + 1 : dim.depth;
         }
     }
     if (dim.depth > MAX_DEPTH || dim.size > MAX_SIZE)
@@ -245,7 +247,8 @@ static const Dim *from_pair(Context *ctx, AtomKind kind, const Dim *a, const Dim
     Range r = range_of_atom(kind, range_of(a), range_of(b));
     if (r.lo == r.hi && !is_unbounded(r.lo))
         return dim_const(ctx, r.lo);
-    return from_atom(ctx, &(Atom){.a = a, .b = b, .lo = r.lo, .hi = r.hi, .kind = kind, .size = 1 + a->size + b->size});
+    Atom atom = {.a = a, .b = b, .lo = r.lo, .hi = r.hi, .kind = kind, .size = 1 + a->size + b->size};
+    return from_atom(ctx, &atom);
 }
 
 /* ---- sums and products ---------------------------------------------------------------------------------------- */
@@ -560,15 +563,17 @@ static const Dim *replace_term(const Dim *dim, uint32_t i, const Dim *with)
 
 /* A lower bound that sees what intervals alone do not: with k*(x/c), c times the dim is at least
  * c*rest + k*(x-c+1) (k > 0) or c*rest + k*x (k < 0); min and max are one of their operands, and a bound of each. */
-static int64_t lower_bound(const Dim *dim, int budget)
+static int64_t lower_bound_within(const Dim *dim, int *fuel)
 {
     int64_t best = dim->lo;
-    for (uint32_t i = 0; i < dim->n && budget > 0 && !dim->invalid; i++) {
+    for (uint32_t i = 0; i < dim->n && !dim->invalid; i++) {
         const Term *term = &dim->term[i];
         const Atom *atom = term->product->n == 1 ? term->product->atom[0] : NULL;
         int64_t c, bound = INT64_MIN;
         if (!atom || atom->kind == ATOM_SYM || atom->kind == ATOM_MOD)
             continue;
+        if (--*fuel < 0)
+            break;
         if (atom->kind == ATOM_FLOORDIV) {
             if (!dim_is_const(atom->b, &c) || c <= 1)
                 continue;
@@ -576,13 +581,13 @@ static int64_t lower_bound(const Dim *dim, int budget)
             const Dim *x = term->factor > 0 ? dim_sub(ctx, atom->a, dim_const(ctx, c - 1)) : atom->a;
             const Dim *rest = replace_term(dim, i, dim_const(ctx, 0));
             const Dim *whole = add_scaled(ctx, add_scaled(ctx, dim_const(ctx, 0), rest, c, NULL), x, term->factor, NULL);
-            bound = whole->invalid ? INT64_MIN : lower_bound(whole, budget - 1);
+            bound = whole->invalid ? INT64_MIN : lower_bound_within(whole, fuel);
             if (!is_unbounded(bound))
                 bound = -floor_div(-bound, c); /* rounded up: the dim is an integer */
         } else {
             const Dim *with_a = replace_term(dim, i, atom->a), *with_b = replace_term(dim, i, atom->b);
-            int64_t a = with_a->invalid ? INT64_MIN : lower_bound(with_a, budget - 1);
-            int64_t b = with_b->invalid ? INT64_MIN : lower_bound(with_b, budget - 1);
+            int64_t a = with_a->invalid ? INT64_MIN : lower_bound_within(with_a, fuel);
+            int64_t b = with_b->invalid ? INT64_MIN : lower_bound_within(with_b, fuel);
             /* factor*atom >= factor*operand for both operands when it is -min or +max, else for one of them */
             bound = (atom->kind == ATOM_MAX) == (term->factor > 0) ? (a > b ? a : b) : (a < b ? a : b);
         }
@@ -591,19 +596,24 @@ static int64_t lower_bound(const Dim *dim, int budget)
     return best;
 }
 
-enum { BOUND_BUDGET = 3 };
+/* The fuel keeps large expressions cheap; it is part of what the answer is a function of, so answers stay the same. */
+static int64_t lower_bound(const Dim *dim)
+{
+    int fuel = 48;
+    return lower_bound_within(dim, &fuel);
+}
 
 static int64_t upper_bound(const Dim *dim)
 {
     const Dim *negated = negate(dim->ctx, dim);
-    int64_t bound = negated->invalid ? INT64_MIN : lower_bound(negated, BOUND_BUDGET);
+    int64_t bound = negated->invalid ? INT64_MIN : lower_bound(negated);
     int64_t hi = bound == INT64_MIN ? INT64_MAX : -bound;
     return hi < dim->hi ? hi : dim->hi;
 }
 
 void dim_range(const Dim *dim, int64_t *lo, int64_t *hi)
 {
-    *lo = dim->invalid ? INT64_MIN : lower_bound(dim, BOUND_BUDGET);
+    *lo = dim->invalid ? INT64_MIN : lower_bound(dim);
     *hi = dim->invalid ? INT64_MAX : upper_bound(dim);
 }
 
@@ -629,7 +639,7 @@ Tri dim_eq(const Dim *a, const Dim *b)
     const Dim *difference = dim_sub(a->ctx, a, b);
     if (difference->invalid)
         return a->hi < b->lo || b->hi < a->lo ? TRI_NO : TRI_UNKNOWN;
-    bool apart = lower_bound(difference, BOUND_BUDGET) > 0 || upper_bound(difference) < 0;
+    bool apart = lower_bound(difference) > 0 || upper_bound(difference) < 0;
     return apart || never_zero_by_gcd(difference) ? TRI_NO : TRI_UNKNOWN;
 }
 
@@ -642,7 +652,7 @@ Tri dim_le(const Dim *a, const Dim *b)
     const Dim *difference = dim_sub(a->ctx, b, a);
     if (difference->invalid)
         return a->lo > b->hi ? TRI_NO : TRI_UNKNOWN;
-    return lower_bound(difference, BOUND_BUDGET) >= 0 ? TRI_YES : upper_bound(difference) < 0 ? TRI_NO : TRI_UNKNOWN;
+    return lower_bound(difference) >= 0 ? TRI_YES : upper_bound(difference) < 0 ? TRI_NO : TRI_UNKNOWN;
 }
 
 Tri dim_divides(const Dim *divisor, const Dim *dim)
