@@ -209,7 +209,7 @@ bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image,
         LinkPart *part = &link->parts[p];
         if (part->align == 0) part->align = 1;
         if (p == OUT_EH_FRAME && part->size > 0) part->size += 4; /* the zero length that ends the table */
-        part->data = arena_alloc(arena, part->size + 1);
+        part->data = (uint8_t *)arena_alloc(arena, part->size + 17) + 16; /* reloc_apply looks at the two bytes before */
         if (p == OUT_TEXT && image->machine == ART_X86_64) memset(part->data, 0xcc, part->size);
     }
     for (uint32_t i = 0; i < link->n_objects; i++)
@@ -258,7 +258,7 @@ static bool relocate_one(Link *link, const LinkObject *o, const LinkSection *s, 
     if (!row)
         return diag_report(link->ctx, 0, DIAG_art_relocation, (unsigned)ELF64_R_TYPE(rela->r_info), name, s->name,
                            machine);
-    if (!art_in(rela->r_offset, reloc_bytes(row), s->size) || rela->r_offset + s->at < 2)
+    if (!art_in(rela->r_offset, reloc_bytes(row), s->size))
         return bad_object(link, o, "a relocation lies outside its section");
     LinkPart *part = &link->parts[s->out];
     uint64_t at = s->at + rela->r_offset;

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Running an artifact: results on one and several threads, through every way of bringing threads; variants; every status;
+ * the floating-point environment. */
+#include "igata_rt.h"
+#include "support/art_fixture.h"
+#include "support/unit.h"
+#include <fenv.h>
+#include <pthread.h>
+
+static Context *ctx;
+static Fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    ctx = ctx_create(NULL);
+    if (!fixture_make(&fixture, FIXTURE_HOST, fixture_cc())) return -1;
+    if (!art_write_so(ctx, &fixture.image, "fixture.so")) return fixture_print(ctx);
+    fixture.image.ftz = true;
+    return art_write_so(ctx, &fixture.image, "ftz.so") ? 0 : fixture_print(ctx);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fixture_free(&fixture);
+    ctx_destroy(ctx);
+    return 0;
+}
+
+typedef struct Run {
+    igata_model *model;
+    void *io[5], *workspace;
+    _Alignas(64) uint64_t state[8];
+} Run;
+
+static void start(Run *run, const igata_open_options *options, unsigned threads)
+{
+    memset(run, 0, sizeof *run);
+    assert_int_equal(igata_open("fixture.so", options, &run->model), IGATA_OK);
+    fixture_io(run->io);
+    size_t bytes = igata_workspace(run->model, 0, threads);
+    run->workspace = aligned_alloc(64, bytes);
+    memset(run->workspace, 0xff, bytes);
+}
+
+static void stop(Run *run)
+{
+    igata_close(run->model);
+    fixture_free_io(run->io);
+    free(run->workspace);
+}
+
+static void test_one_thread(void **state)
+{
+    (void)state;
+    static const unsigned flags[] = {0, IGATA_MMAP, IGATA_CHECK | IGATA_PREFAULT};
+    for (size_t i = 0; i < IG_COUNT(flags); i++) {
+        igata_open_options options = {.size = sizeof options, .flags = flags[i]};
+        Run run;
+        start(&run, &options, 1);
+        for (int n = 0; n < 3; n++) {
+            assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+            assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+        }
+        assert_int_equal(run.state[0], 3);
+        stop(&run);
+    }
+}
+
+static void test_description(void **state)
+{
+    (void)state;
+    Run run;
+    start(&run, NULL, 1);
+    igata_model_info info = {.size = sizeof info};
+    igata_entry entry = {.size = sizeof entry};
+    igata_value value = {.size = sizeof value};
+    assert_int_equal(igata_info(run.model, &info), IGATA_OK);
+    assert_int_equal(info.entries, 1);
+    assert_int_equal(info.state_bytes, 64);
+    assert_string_equal(info.version, "igata test");
+    assert_true(info.code_bytes > 100);
+    assert_int_equal(igata_entry_count(run.model), 1);
+    assert_int_equal(igata_entry_find(run.model, "main"), 0);
+    assert_int_equal(igata_entry_find(run.model, "other"), -1);
+    assert_int_equal(igata_entry_info(run.model, 0, &entry), IGATA_OK);
+    assert_int_equal(entry.inputs, 3);
+    assert_int_equal(entry.outputs, 2);
+    assert_int_equal(igata_io_info(run.model, 0, 2, &value), IGATA_OK);
+    assert_string_equal(value.name, "at");
+    assert_int_equal(value.dtype, IGATA_S32);
+    assert_int_equal(value.dims[0], FIXTURE_ROWS);
+    assert_int_equal(igata_io_info(run.model, 0, 3, &value), IGATA_OK);
+    assert_string_equal(value.name, "y");
+    assert_int_equal(value.bytes, 4 * FIXTURE_N);
+    assert_int_equal(igata_io_info(run.model, 0, 5, &value), IGATA_E_ARGUMENT);
+    assert_int_equal(igata_state_info(run.model, 0, &value), IGATA_OK);
+    assert_string_equal(value.name, "runs");
+    assert_int_equal(igata_state_info(run.model, 1, &value), IGATA_E_ARGUMENT);
+    assert_int_equal(igata_workspace(run.model, 0, 3), 128 + 4 * FIXTURE_N + 3 * 128);
+    assert_int_equal(igata_workspace(run.model, 0, 0), 0);
+    struct {
+        igata_entry entry;
+        const char *later; /* a struct of a later header */
+    } longer = {.entry.size = sizeof longer};
+    assert_int_equal(igata_entry_info(run.model, 0, &longer.entry), IGATA_E_ARGUMENT);
+    longer.entry = (igata_entry){.size = offsetof(igata_entry, inputs), .inputs = 99};
+    assert_int_equal(igata_entry_info(run.model, 0, &longer.entry), IGATA_OK);
+    assert_int_equal(longer.entry.inputs, 99); /* an earlier header's struct: no more than it has is written */
+    stop(&run);
+}
+
+static void test_variants(void **state)
+{
+    (void)state;
+    if (FIXTURE_HOST != ART_X86_64) skip();
+    igata_model_info info = {.size = sizeof info};
+    igata_open_options options = {.size = sizeof options, .variant = "x86-64"};
+    Run run;
+    start(&run, &options, 1);
+    assert_int_equal(igata_info(run.model, &info), IGATA_OK);
+    assert_string_equal(info.variant, "x86-64");
+    assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+    assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+    stop(&run);
+    options.variant = NULL;
+    options.cpu_without = UINT64_C(1) << 11; /* avx2 */
+    start(&run, &options, 1);
+    assert_int_equal(igata_info(run.model, &info), IGATA_OK);
+    assert_string_equal(info.variant, "x86-64");
+    stop(&run);
+    igata_model *model;
+    options.variant = "x86-64-v3";
+    assert_int_equal(igata_open("fixture.so", &options, &model), IGATA_E_CPU);
+    assert_null(model);
+    options.variant = "x86-64-v9";
+    assert_int_equal(igata_open("fixture.so", &options, &model), IGATA_E_VARIANT);
+    options.cpu_without = 0;
+    options.variant = "x86-64-v3";
+    if (__builtin_cpu_supports("avx2")) {
+        start(&run, &options, 1);
+        assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+        assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+        stop(&run);
+    }
+}
+
+static void test_open_errors(void **state)
+{
+    (void)state;
+    igata_model *model;
+    size_t n;
+    assert_int_equal(igata_open("missing.so", NULL, &model), IGATA_E_FILE);
+    assert_int_equal(igata_open(".", NULL, &model), IGATA_E_FILE);
+    assert_int_equal(igata_open(NULL, NULL, &model), IGATA_E_ARGUMENT);
+    fixture_write("text.so", "hello", 5);
+    assert_int_equal(igata_open("text.so", NULL, &model), IGATA_E_FORMAT);
+    uint8_t *data = fixture_read("fixture.so", &n);
+    fixture_write("short.so", data, n - 1);
+    assert_int_equal(igata_open("short.so", NULL, &model), IGATA_E_FORMAT);
+    fixture_write("half.so", data, n / 2);
+    assert_int_equal(igata_open("half.so", NULL, &model), IGATA_E_FORMAT);
+    data[art_find(data, n)->weights_offset + 3] ^= 1;
+    fixture_write("changed.so", data, n);
+    igata_open_options check = {.size = sizeof check, .flags = IGATA_CHECK};
+    assert_int_equal(igata_open("changed.so", &check, &model), IGATA_E_HASH);
+    assert_int_equal(igata_open("changed.so", NULL, &model), IGATA_OK);
+    igata_close(model);
+    ArtHeader *h = (ArtHeader *)(uintptr_t)art_find(data, n);
+    h->machine = FIXTURE_HOST == ART_X86_64 ? EM_AARCH64 : EM_X86_64;
+    ((Elf64_Ehdr *)(void *)data)->e_machine = (uint16_t)h->machine;
+    fixture_write("machine.so", data, n);
+    assert_int_equal(igata_open("machine.so", NULL, &model), IGATA_E_MACHINE);
+    free(data);
+    for (int i = 0; i < IGATA_STATUS_COUNT; i++) assert_string_not_equal(igata_status_text(i), "unknown status");
+    assert_string_equal(igata_status_text(99), "unknown status");
+}
+
+static void test_run_errors(void **state)
+{
+    (void)state;
+    Run run;
+    start(&run, NULL, 1);
+    void *io[5];
+    memcpy(io, run.io, sizeof io);
+    assert_int_equal(igata_run(run.model, 1, io, run.workspace, run.state), IGATA_E_ARGUMENT);
+    assert_int_equal(igata_run(NULL, 0, io, run.workspace, run.state), IGATA_E_ARGUMENT);
+    assert_int_equal(igata_run(run.model, 0, NULL, run.workspace, run.state), IGATA_E_NULL);
+    assert_int_equal(igata_run(run.model, 0, io, NULL, run.state), IGATA_E_NULL);
+    assert_int_equal(igata_run(run.model, 0, io, run.workspace, NULL), IGATA_E_NULL);
+    assert_int_equal(igata_run(run.model, 0, io, run.workspace, (char *)run.state + 8), IGATA_E_ALIGN);
+    io[4] = NULL;
+    assert_int_equal(igata_run(run.model, 0, io, run.workspace, run.state), IGATA_E_NULL);
+    io[4] = (char *)run.io[4] + 4;
+    assert_int_equal(igata_run(run.model, 0, io, run.workspace, run.state), IGATA_E_ALIGN);
+    ((int32_t *)run.io[2])[7] = FIXTURE_N; /* an index out of range: clamped, and said */
+    assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_E_INDEX);
+    assert_memory_equal((float *)run.io[4] + 7, run.io[3], 4);
+    ((int32_t *)run.io[2])[7] = 3;
+    assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+    stop(&run);
+}
+
+/* ---- threads --------------------------------------------------------------------------------------------------- */
+
+static void sequential(void *user, unsigned n, void (*body)(void *, unsigned), void *arg)
+{
+    ++*(unsigned *)user;
+    for (unsigned i = n; i-- > 0;) body(arg, i);
+}
+
+static void test_parallel_for(void **state)
+{
+    (void)state;
+    unsigned calls = 0;
+    static const unsigned threads[] = {1, 3, 6, 7, 64};
+    igata_job_options options = {.size = sizeof options, .parallel_for = sequential, .parallel_user = &calls};
+    for (size_t i = 0; i < IG_COUNT(threads); i++) {
+        Run run;
+        start(&run, NULL, threads[i]);
+        void *memory = aligned_alloc(64, igata_job_bytes(threads[i]));
+        igata_job *job;
+        assert_int_equal(igata_job_init(memory, threads[i], &options, &job), IGATA_OK);
+        assert_int_equal(igata_job_run(job, run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+        assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+        ((int32_t *)run.io[2])[0] = -1;
+        assert_int_equal(igata_job_run(job, run.model, 0, run.io, run.workspace, run.state), IGATA_E_INDEX);
+        assert_int_equal(igata_job_error(job), 7 << 8 | 1);
+        ((int32_t *)run.io[2])[0] = 1;
+        assert_int_equal(igata_job_run(job, run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+        assert_int_equal(run.state[0], 3);
+        free(memory);
+        stop(&run);
+    }
+    assert_int_equal(calls, 3 * IG_COUNT(threads));
+}
+
+static void test_job_errors(void **state)
+{
+    (void)state;
+    Run run;
+    start(&run, NULL, 2);
+    void *memory = aligned_alloc(64, igata_job_bytes(2));
+    igata_job *job;
+    assert_int_equal(igata_job_bytes(0), 0);
+    assert_int_equal(igata_job_bytes(IGATA_MAX_THREADS + 1), 0);
+    assert_int_equal(igata_job_init((char *)memory + 8, 2, NULL, &job), IGATA_E_ALIGN);
+    assert_int_equal(igata_job_init(memory, 2, NULL, &job), IGATA_OK);
+    assert_int_equal(igata_work(job, 2), IGATA_E_ARGUMENT);
+    assert_int_equal(igata_work(job, 0), IGATA_OK); /* nothing to do yet */
+    assert_int_equal(igata_job_begin(job, run.model, 0, run.io, NULL, run.state), IGATA_E_NULL);
+    assert_int_equal(igata_job_begin(job, run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+    assert_int_equal(igata_job_begin(job, run.model, 0, run.io, run.workspace, run.state), IGATA_E_BUSY);
+    assert_int_equal(igata_work(job, 1), IGATA_OK); /* one thread finishes any run */
+    assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+    free(memory);
+    stop(&run);
+}
+
+static void test_pool(void **state)
+{
+    (void)state;
+    for (unsigned threads = 1; threads <= 4; threads++)
+        for (unsigned spin = 0; spin <= 50; spin += 50) {
+            Run run;
+            igata_pool *pool;
+            start(&run, NULL, threads);
+            assert_int_equal(igata_pool_create(threads, spin, &pool), IGATA_OK);
+            for (int n = 0; n < 50; n++) {
+                memset(run.io[3], 0xff, 4 * FIXTURE_N);
+                assert_int_equal(igata_pool_run(pool, run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+                assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+            }
+            assert_int_equal(run.state[0], 50);
+            igata_pool_quiesce(pool);
+            stop(&run);
+            igata_pool_destroy(pool);
+        }
+    igata_pool *pool;
+    assert_int_equal(igata_pool_create(0, 0, &pool), IGATA_E_THREADS);
+    igata_pool_destroy(NULL);
+    igata_pool_quiesce(NULL);
+}
+
+/* ---- floating-point environment ---------------------------------------------------------------------------------- */
+
+static void test_fp_environment(void **state)
+{
+    (void)state;
+    Run run;
+    start(&run, NULL, 1);
+    assert_int_equal(fesetround(FE_UPWARD), 0); /* must not reach the kernels, and must be there afterwards */
+    assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+    volatile float tiny = 1e-38f;
+    for (int i = 0; i < FIXTURE_N; i++) ((float *)run.io[0])[i] = 0, ((float *)run.io[1])[i] = tiny;
+    assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+    float kept, flushed;
+    memcpy(&kept, (float *)run.io[3] + 2, 4); /* 1.25 / x + 3.125 */
+    igata_model *ftz;
+    assert_int_equal(igata_open("ftz.so", NULL, &ftz), IGATA_OK);
+    assert_int_equal(igata_run(ftz, 0, run.io, run.workspace, run.state), IGATA_OK);
+    memcpy(&flushed, (float *)run.io[3] + 2, 4);
+    assert_true(kept > 1e38f && kept < 2e38f);
+    assert_true(f32_bits(flushed) == 0x7f800000); /* 1.25 / 0 */
+    volatile float after = tiny * 0.5f;
+    assert_true(after > 0);
+    igata_close(ftz);
+    stop(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_thread),     cmocka_unit_test(test_description), cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_open_errors),    cmocka_unit_test(test_run_errors),  cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_job_errors),     cmocka_unit_test(test_pool),        cmocka_unit_test(test_fp_environment),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
