@@ -4,6 +4,7 @@
  */
 #include "ir/ir_int.h"
 
+#include <math.h>
 #include <string.h>
 
 bool ir_is_identifier(const char *text)
@@ -78,6 +79,17 @@ static bool parse_u64(const char *text, uint64_t *value)
     return *text != '\0';
 }
 
+/* Rounds. Infinities and NaN only where the type has them; casts saturate, a constant in a text does not. */
+static bool set_float(DType dtype, void *data, uint64_t index, double value)
+{
+    if (dtype_bits(dtype) == 8 && isinf(value))
+        elem_set_bits(dtype, data, index, f8_from_f32(dtype, (float)value, false));
+    else
+        elem_set_f64(dtype, data, index, value);
+    double stored = elem_get_f64(dtype, data, index);
+    return isnan(value) ? isnan(stored) : !isinf(value) || stored == value;
+}
+
 bool elem_from_text(DType dtype, const char *text, void *data, uint64_t index)
 {
     int bits = dtype_bits(dtype);
@@ -102,10 +114,7 @@ bool elem_from_text(DType dtype, const char *text, void *data, uint64_t index)
         elem_set_bits(dtype, data, index, natural);
         return true;
     case DK_FLOAT:
-        if (!text_parse_f64(text, &real))
-            return false;
-        elem_set_f64(dtype, data, index, real);
-        return true;
+        return text_parse_f64(text, &real) && set_float(dtype, data, index, real);
     case DK_NONE:
     case DK_COMPLEX:
     case DK_STRING: break;

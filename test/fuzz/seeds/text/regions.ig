@@ -1,0 +1,1 @@
+../../../ir/regions.ig
