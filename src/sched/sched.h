@@ -69,6 +69,8 @@ struct Schedule {
     Func *func;
     VEC(Group *) groups;
     VEC(Storage *) storages;
+    Map *group_of;   /* node id -> Group; absent: inlined where it is used */
+    Map *storage_of; /* value id -> Storage */
     VEC(PackedWeight *) weights;
     VEC(Kernel *) kernels; /* distinct, in order of first use */
     VEC(Phase) phases;

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fuse: which nodes share a kernel. Only op kinds are looked at (ir.md section 2).
+ *
+ * A kernel computes *rows*: its outer loops run over the row axes of the anchor's result, and one trip computes everything that
+ * belongs to a row (the content axes): the anchor, then whatever follows it without leaving the row.
+ *   anchor     row axes                        content
+ *   reduce     those not reduced               none (a scalar per row; what it reads is the row)
+ *   dot        batch and lhs-free axes         rhs-free axes
+ *   conv       batch and space                 channels
+ *   window     batch and space                 channels
+ *   MAP/INDEX  all                             none
+ * A node joins a group if (1) it reads a value of the group, (2) its own result keeps the rows in place: MAP at equal rank with
+ * equal row sizes, a reduce over content axes, a dot that contracts the last content axis, (3) no value it reads from outside
+ * depends on the group, so that the group graph stays acyclic, and (4) it pays: MAPs always do; a fold after a contraction
+ * only while the contraction's second operand and 16 rows stay in half of L2 (attention, small norms), since its rows
+ * then have to be computed whole.
+ * MAP and INDEX nodes that join no group are inlined into their users, unless somebody needs them in memory (`needs_memory`).
+ */
+#include "sched/sched_int.h"
+
+#include <string.h>
+
+enum { ROW_TILE = 16, INLINE_DEPTH = 6 };
+
+typedef struct Fuse {
+    Schedule *s;
+    const PassOptions *options;
+    Map *group_of;  /* node id -> Group */
+    Map *seen;      /* scratch of depends_on: node id */
+    uint64_t stamp;
+} Fuse;
+
+static Group *in_group(const Fuse *f, const Node *node) { return node ? map_get(f->group_of, node->id) : NULL; }
+
+uint32_t group_row_axes(const Node *anchor)
+{
+    uint32_t rank = anchor->out[0].type->rank, all = (1u << rank) - 1, content = 0;
+    switch (op_info[anchor->op].kind) { /* op-switch: by kind */
+    case OK_FOLD: {
+        const int64_t *axes;
+        if (attrs_get((Op)anchor->op, anchor->attr, AN_axes)) {
+            uint32_t n = node_ints(anchor, AN_axes, &axes);
+            for (uint32_t i = 0; i < n; i++)
+                content |= 1u << axes[i];
+        } else if (rank >= 2) {
+            content = 1u << 1;
+        }
+        break;
+    }
+    case OK_CONTRACT: {
+        const int64_t *batch, *contract;
+        if (!attrs_get((Op)anchor->op, anchor->attr, AN_lhs_batch)) {
+            content = 1u << 1;
+            break;
+        }
+        uint32_t nb = node_ints(anchor, AN_lhs_batch, &batch), nc = node_ints(anchor, AN_lhs_contract, &contract);
+        uint32_t rows = ir_in(anchor, 0)->type->rank - nc; /* batch and lhs-free axes lead the result */
+        (void)nb;
+        content = all & ~((1u << rows) - 1);
+        break;
+    }
+    default:
+        break;
+    }
+    return all & ~content;
+}
+
+/* ---- dependence between groups ------------------------------------------------------------------------------------ */
+
+/* Whether computing `val` needs a node of group g, or node `target`: a walk over operands in which a grouped node stands for
+ * its whole group. */
+static bool depends_walk(Fuse *f, const Val *val, const Group *g, const Node *target)
+{
+    const Node *def = val ? val->def : NULL;
+    if (!def)
+        return false;
+    if (def == target || in_group(f, def) == g)
+        return true;
+    void **slot = map_slot(f->seen, def->id);
+    if ((uint64_t)(uintptr_t)*slot == f->stamp)
+        return false;
+    *slot = (void *)(uintptr_t)f->stamp;
+    Group *other = in_group(f, def);
+    if (!other) {
+        for (uint32_t i = 0; i < def->n_in; i++)
+            if (depends_walk(f, def->in[i].val, g, target))
+                return true;
+        return false;
+    }
+    for (uint32_t n = 0; n < other->nodes.len; n++) {
+        Node *node = other->nodes.data[n];
+        *map_slot(f->seen, node->id) = (void *)(uintptr_t)f->stamp;
+        if (node == target)
+            return true;
+    }
+    for (uint32_t n = 0; n < other->nodes.len; n++) {
+        Node *node = other->nodes.data[n];
+        for (uint32_t i = 0; i < node->n_in; i++) {
+            const Val *in = node->in[i].val;
+            if (in && in->def && in_group(f, in->def) != other && depends_walk(f, in, g, target))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool joining_keeps_acyclic(Fuse *f, const Group *g, const Node *node)
+{
+    f->stamp++;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const Val *in = node->in[i].val;
+        if (in && in->def && in_group(f, in->def) != g && depends_walk(f, in, g, NULL))
+            return false;
+    }
+    /* and nothing the group reads may come to depend on the new node */
+    f->stamp++;
+    for (uint32_t n = 0; n < g->nodes.len; n++) {
+        const Node *member = g->nodes.data[n];
+        for (uint32_t i = 0; i < member->n_in; i++) {
+            const Val *in = member->in[i].val;
+            if (in && in->def && in_group(f, in->def) != g && depends_walk(f, in, NULL, node))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- joining --------------------------------------------------------------------------------------------------------- */
+
+static bool same_rows(const Type *type, const Type *rows_of, uint32_t row_axes)
+{
+    if (type->rank != rows_of->rank)
+        return false;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if ((row_axes >> i & 1) && type_dim(type, i) != type_dim(rows_of, i))
+            return false;
+    return true;
+}
+
+static bool dot_keeps_rows(const Node *dot, const Group *g, const Fuse *f, uint32_t row_axes)
+{
+    const Val *lhs = ir_in(dot, 0), *rhs = ir_in(dot, 1);
+    if (!lhs->def || in_group(f, lhs->def) != g || (rhs->def && in_group(f, rhs->def) == g))
+        return false;
+    const int64_t *lb, *rb, *lc, *rc;
+    uint32_t nb = node_ints(dot, AN_lhs_batch, &lb), nc = node_ints(dot, AN_lhs_contract, &lc), rank = lhs->type->rank;
+    (void)node_ints(dot, AN_rhs_batch, &rb);
+    (void)node_ints(dot, AN_rhs_contract, &rc);
+    if (nc != 1 || lc[0] != (int64_t)rank - 1 || row_axes != (1u << (rank - 1)) - 1 || dot->out[0].type->rank != rank)
+        return false;
+    for (uint32_t i = 0; i < nb; i++)
+        if (lb[i] != (int64_t)i)
+            return false;
+    return true;
+}
+
+/* Bytes of the second operand of a contraction that one row needs, batch axes excluded. */
+static uint64_t operand_bytes_per_row(const Node *node)
+{
+    uint64_t bytes = 0;
+    const Type *type = ir_in(node, 1)->type;
+    if (!type_bytes(type, &bytes))
+        return UINT64_MAX;
+    const int64_t *rb;
+    if (attrs_get((Op)node->op, node->attr, AN_rhs_batch)) {
+        uint32_t nb = node_ints(node, AN_rhs_batch, &rb);
+        for (uint32_t i = 0; i < nb; i++) {
+            int64_t size = type_dim(type, (uint32_t)rb[i]);
+            bytes /= size > 0 ? (uint64_t)size : 1;
+        }
+    }
+    return bytes;
+}
+
+/* Rows that must be computed whole: do the operands of the group's contractions (and the candidate's) stay in cache? */
+static bool rows_fit(const Fuse *f, const Group *g, const Node *candidate)
+{
+    uint64_t budget = (uint64_t)f->options->target->l2_bytes / 2, need = 0;
+    for (uint32_t n = 0; n <= g->nodes.len; n++) {
+        const Node *node = n < g->nodes.len ? g->nodes.data[n] : candidate;
+        uint64_t row = 1;
+        if (op_info[node->op].kind != OK_CONTRACT)
+            continue;
+        if (node->op == OP_conv) /* op-switch: windows overlap, rows of a conv are never recomputed whole */
+            return false;
+        const Type *type = node->out[0].type;
+        uint32_t rows = group_row_axes(node);
+        for (uint32_t i = 0; i < type->rank; i++)
+            if (!(rows >> i & 1))
+                row *= (uint64_t)type_dim(type, i);
+        need += operand_bytes_per_row(node) + row * ROW_TILE * sizeof(float);
+    }
+    return need <= budget;
+}
+
+static Loc source_of(Context *ctx, Loc loc)
+{
+    const LocInfo *info = loc_info(ctx, loc);
+    while (info->kind == LOC_FROM && info->n_parents == 1) {
+        loc = info->parents[0];
+        info = loc_info(ctx, loc);
+    }
+    return loc;
+}
+
+static bool group_has_kind(const Group *g, OpKind kind)
+{
+    for (uint32_t i = 0; i < g->nodes.len; i++)
+        if (op_info[g->nodes.data[i]->op].kind == kind)
+            return true;
+    return false;
+}
+
+static bool may_join(Fuse *f, const Group *g, const Node *node, uint32_t row_axes)
+{
+    const Node *anchor = g->nodes.data[0];
+    const Type *rows_of = anchor->out[0].type;
+    if (in_group(f, node) || node->n_out != 1)
+        return false;
+    if (f->options->eager && source_of(f->s->ctx, node->loc) != source_of(f->s->ctx, anchor->loc))
+        return false;
+    OpKind kind = op_info[node->op].kind;
+    if (kind == OK_MAP) {
+        if (!same_rows(node->out[0].type, rows_of, row_axes))
+            return false;
+        for (uint32_t i = 0; i < node->n_in; i++) { /* no broadcast of a group value along its rows */
+            const Val *in = ir_in(node, i);
+            if (in && in->def && in_group(f, in->def) == g && !same_rows(in->type, rows_of, row_axes))
+                return false;
+        }
+    } else if (kind == OK_FOLD && attrs_get((Op)node->op, node->attr, AN_axes)) {
+        const Val *in = ir_in(node, 0);
+        if (!same_rows(in->type, rows_of, row_axes) || (group_row_axes(node) & row_axes) != row_axes)
+            return false;
+        if (group_has_kind(g, OK_CONTRACT) && !rows_fit(f, g, node))
+            return false;
+        if (op_info[anchor->op].kind == OK_FOLD && !attrs_get((Op)anchor->op, anchor->attr, AN_axes))
+            return false; /* after a window fold rows are pixels: not worth a row-wise kernel */
+    } else if (kind == OK_CONTRACT && node->op == OP_dot) { /* op-switch: only dot has free axes to keep */
+        if (!group_has_kind(g, OK_CONTRACT) || !group_has_kind(g, OK_FOLD) || !dot_keeps_rows(node, g, f, row_axes) ||
+            !rows_fit(f, g, node))
+            return false;
+    } else {
+        return false;
+    }
+    return joining_keeps_acyclic(f, g, node);
+}
+
+static void join(Fuse *f, Group *g, Node *node)
+{
+    vec_push(f->s->arena, &g->nodes, node);
+    map_set(f->group_of, node->id, g);
+}
+
+/* Grows g forward over the users of its values, in program order. */
+static void grow(Fuse *f, Group *g)
+{
+    uint32_t row_axes = group_row_axes(g->nodes.data[0]);
+    for (;;) {
+        Node *best = NULL;
+        for (uint32_t n = 0; n < g->nodes.len; n++) {
+            Node *member = g->nodes.data[n];
+            for (uint32_t o = 0; o < member->n_out; o++)
+                for (const Use *use = member->out[o].uses; use; use = use->next)
+                    if ((!best || ir_before(use->user, best)) && may_join(f, g, use->user, row_axes))
+                        best = use->user;
+        }
+        if (!best)
+            return;
+        join(f, g, best);
+    }
+}
+
+static Group *new_group(Fuse *f, Node *anchor)
+{
+    Group *g = ARENA_NEW(f->s->arena, Group);
+    vec_push(f->s->arena, &f->s->groups, g);
+    join(f, g, anchor);
+    return g;
+}
+
+/* ---- what must be in memory ------------------------------------------------------------------------------------------ */
+
+static bool is_anchor(const Node *node)
+{
+    OpKind kind = op_info[node->op].kind;
+    return kind == OK_FOLD || kind == OK_CONTRACT || kind == OK_OPAQUE;
+}
+
+/* Depth of MAP/INDEX nodes that would be recomputed to inline `node`, and whether a costly one is among them. */
+static int inline_depth(const Fuse *f, const Node *node, bool *costly, int limit)
+{
+    int depth = 0;
+    if (!node || in_group(f, node) || op_info[node->op].kind == OK_SOURCE || limit == 0)
+        return limit == 0 ? INLINE_DEPTH + 1 : 0;
+    *costly |= (op_info[node->op].traits & OT_COSTLY) != 0;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        int d = node->in[i].val ? inline_depth(f, node->in[i].val->def, costly, limit - 1) : 0;
+        depth = d > depth ? d : depth;
+    }
+    return depth + (op_info[node->op].kind == OK_MAP);
+}
+
+/* Reaches a MAP through INDEX nodes only: what a contraction would have to recompute for each use. */
+static bool computed_by_map(const Fuse *f, const Val *val)
+{
+    for (const Node *def = val->def; def && !in_group(f, def); def = ir_in(def, 0) ? ir_in(def, 0)->def : NULL) {
+        OpKind kind = op_info[def->op].kind;
+        if (kind == OK_MAP)
+            return true;
+        if (kind != OK_INDEX)
+            return false;
+        if (def->n_in > 1) /* gather, pad, concat: not affine in one operand */
+            return true;
+    }
+    return false;
+}
+
+static bool needs_memory(Fuse *f, Node *node)
+{
+    if (!sched_is_inlined(node) || op_info[node->op].kind == OK_SOURCE)
+        return false;
+    const Val *val = &node->out[0];
+    if (val_is_output(val))
+        return true;
+    uint32_t users = 0;
+    for (const Use *use = val->uses; use; use = use->next) {
+        const Node *user = use->user;
+        OpKind kind = op_info[user->op].kind;
+        if (kind == OK_OPAQUE || kind == OK_CONTROL)
+            return true;
+        if (kind == OK_CONTRACT && computed_by_map(f, val))
+            return true;
+        users++;
+    }
+    bool costly = false;
+    int depth = inline_depth(f, node, &costly, INLINE_DEPTH + 1);
+    if (depth > INLINE_DEPTH && op_info[node->op].kind == OK_MAP)
+        return true; /* bounds the size of a kernel's expressions */
+    if (node->op == OP_concat) /* op-switch: each operand is copied once instead of being searched for at every use */
+        return true;
+    return users > 1 && (costly || depth > 2);
+}
+
+/* A contraction reads a chain of INDEX nodes that ends in a MAP: the MAP is what goes to memory, not the last view. */
+static void materialise_map_operands(Fuse *f, Node *contract)
+{
+    for (uint32_t i = 0; i < contract->n_in; i++) {
+        const Val *val = ir_in(contract, i);
+        Node *def = val ? val->def : NULL;
+        if (!def || !computed_by_map(f, val))
+            continue;
+        while (op_info[def->op].kind == OK_INDEX && def->n_in == 1 && ir_in(def, 0)->def && !in_group(f, def))
+            def = ir_in(def, 0)->def;
+        if (!in_group(f, def) && sched_is_inlined(def) && op_info[def->op].kind != OK_SOURCE)
+            grow(f, new_group(f, def));
+    }
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const Node *x = *(Node *const *)a, *y = *(Node *const *)b;
+    return x == y ? 0 : ir_before(x, y) ? -1 : 1;
+}
+
+static void sort_nodes(Node **nodes, uint32_t n) /* insertion sort: groups are short and nearly sorted */
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j > 0 && by_order(&nodes[j - 1], &nodes[j]) > 0; j--) {
+            Node *t = nodes[j];
+            nodes[j] = nodes[j - 1];
+            nodes[j - 1] = t;
+        }
+}
+
+/* ---- order, results, names ------------------------------------------------------------------------------------------- */
+
+static void collect_reads(Fuse *f, Group *g, const Node *node, const Val *val)
+{
+    (void)node;
+    const Node *def = val->def;
+    Group *owner = in_group(f, def);
+    if (owner == g)
+        return;
+    if (def && !owner) { /* inlined */
+        for (uint32_t i = 0; i < def->n_in; i++)
+            if (def->in[i].val)
+                collect_reads(f, g, def, def->in[i].val);
+        return;
+    }
+    Storage *st = sched_storage_add(f->s, val);
+    for (uint32_t i = 0; i < g->reads.len; i++)
+        if (g->reads.data[i] == st)
+            return;
+    vec_push(f->s->arena, &g->reads, st);
+}
+
+static void find_results(Fuse *f, Group *g)
+{
+    for (uint32_t n = 0; n < g->nodes.len; n++) {
+        Node *node = g->nodes.data[n];
+        for (uint32_t o = 0; o < node->n_out; o++) {
+            Val *val = &node->out[o];
+            bool outside = false;
+            for (const Use *use = val->uses; use && !outside; use = use->next)
+                outside = in_group(f, use->user) != g;
+            if (outside)
+                vec_push(f->s->arena, &g->results, val);
+        }
+    }
+}
+
+static Node *last_node(const Group *g) { return g->nodes.data[g->nodes.len - 1]; }
+
+typedef VEC(Group *) GroupVec;
+
+/* Emits g after every group it reads from. */
+static void place_group(Fuse *f, Group *g, Map *placed, GroupVec *order)
+{
+    if (map_has(placed, KEY(g)))
+        return;
+    map_set(placed, KEY(g), g);
+    for (uint32_t i = 0; i < g->reads.len; i++) {
+        const Node *def = g->reads.data[i]->val->def;
+        if (def)
+            place_group(f, in_group(f, def), placed, order);
+    }
+    vec_push(f->s->arena, order, g);
+}
+
+/* A kernel is named by its first node, and its last if that is another: "fc1_gelu". */
+static void name_group(Fuse *f, Group *g, Map *names)
+{
+    Context *ctx = f->s->ctx;
+    Arena *arena = f->s->arena;
+    Str first = loc_name(ctx, g->nodes.data[0]->loc), last = loc_name(ctx, g->nodes.data[g->nodes.len - 1]->loc);
+    Text text;
+    text_init(&text, arena);
+    text_add(&text, first);
+    if (last != first) {
+        const char *tail = strrchr(last, '/');
+        text_addf(&text, "_%s", tail ? tail + 1 : last);
+    }
+    for (char *c = text.data; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
+            *c = '_';
+    Str base = str_intern(ctx, text.data);
+    if (base[0] >= '0' && base[0] <= '9')
+        base = str_format(ctx, "k%s", base);
+    Str name = base;
+    for (int i = 2; map_has(names, KEY(name)); i++)
+        name = str_format(ctx, "%s_%d", base, i);
+    map_set(names, KEY(name), g);
+    g->name = name;
+}
+
+static void finish(Fuse *f)
+{
+    Schedule *s = f->s;
+    for (uint32_t i = 0; i < s->groups.len; i++) {
+        Group *g = s->groups.data[i];
+        sort_nodes(g->nodes.data, g->nodes.len);
+        find_results(f, g);
+        for (uint32_t n = 0; n < g->nodes.len; n++)
+            for (uint32_t j = 0; j < g->nodes.data[n]->n_in; j++)
+                if (g->nodes.data[n]->in[j].val)
+                    collect_reads(f, g, g->nodes.data[n], g->nodes.data[n]->in[j].val);
+        for (uint32_t r = 0; r < g->results.len; r++) {
+            Storage *st = sched_storage_add(s, g->results.data[r]);
+            vec_push(s->arena, &g->writes, st);
+        }
+    }
+    for (uint32_t i = 1; i < s->groups.len; i++) /* program order of the last node, as far as reads allow */
+        for (uint32_t j = i; j > 0 && ir_before(last_node(s->groups.data[j]), last_node(s->groups.data[j - 1])); j--) {
+            Group *t = s->groups.data[j];
+            s->groups.data[j] = s->groups.data[j - 1];
+            s->groups.data[j - 1] = t;
+        }
+    GroupVec order = {0};
+    Map *placed = map_create(s->arena), *names = map_create(s->arena);
+    for (uint32_t i = 0; i < s->groups.len; i++)
+        place_group(f, s->groups.data[i], placed, &order);
+    for (uint32_t i = 0; i < order.len; i++)
+        name_group(f, order.data[i], names);
+    for (uint32_t i = 0; i < order.len; i++)
+        s->groups.data[i] = order.data[i];
+}
+
+void sched_make_groups(Schedule *s, const PassOptions *options, bool fused)
+{
+    Fuse f = {.s = s, .options = options, .group_of = map_create(s->arena), .seen = map_create(s->arena)};
+    s->group_of = f.group_of;
+    Region *body = s->func->body;
+    if (!fused) {
+        REGION_FOREACH(node, body)
+            if (node != body->last && op_info[node->op].kind != OK_SOURCE)
+                new_group(&f, node);
+    } else {
+        REGION_FOREACH(node, body)
+            if (is_anchor(node) && !in_group(&f, node))
+                grow(&f, new_group(&f, node));
+        REGION_FOREACH(node, body)
+            if (op_info[node->op].kind == OK_CONTRACT)
+                materialise_map_operands(&f, node);
+        /* A later decision can make an earlier node needed, so from the last to the first; growth goes forward. */
+        for (Node *node = body->last->prev; node; node = node->prev)
+            if (!in_group(&f, node) && needs_memory(&f, node))
+                new_group(&f, node);
+        if (options->eager)
+            REGION_FOREACH(node, body)
+                if (node != body->last && !in_group(&f, node) && op_info[node->op].kind == OK_MAP)
+                    grow(&f, new_group(&f, node));
+    }
+    /* outputs that are sources: a kernel writes them */
+    for (uint32_t i = 0; i < func_n_out(s->func); i++) {
+        Val *out = func_out(s->func, i);
+        if (out->def && !in_group(&f, out->def))
+            new_group(&f, out->def);
+    }
+    finish(&f);
+}
+
+bool pass_fuse(PassCtx *pc, Unit *unit)
+{
+    sched_make_groups(unit->schedule, pc->options, true);
+    return true;
+}

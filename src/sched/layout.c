@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layout: the order of dims of each stored value. Inputs and outputs are row-major by contract. Others:
+ *  - read only through one transpose: stored in the order of its result, so that the transpose costs nothing
+ *    (attention's heads, channels moved last by the exporter);
+ *  - read or written by a convolution or a window fold (rank >= 3): channels last, so that channels are the vector axis; maps between
+ *    such values follow;
+ *  - everything else: row-major.
+ * Kernels work for any strides; only speed is decided here.
+ */
+#include "sched/sched_int.h"
+
+static bool is_spatial(const Node *node)
+{
+    if (!node)
+        return false;
+    OpKind kind = op_info[node->op].kind;
+    return (kind == OK_CONTRACT && attrs_get((Op)node->op, node->attr, AN_groups)) ||
+           (kind == OK_FOLD && attrs_get((Op)node->op, node->attr, AN_window));
+}
+
+/* The transpose through which all users read the value, or NULL. */
+static const Node *only_transpose(const Val *val)
+{
+    const Node *found = NULL;
+    for (const Use *use = val->uses; use; use = use->next) {
+        if (use->user->op != OP_transpose || (found && found->attr != use->user->attr)) /* op-switch: a layout question */
+            return NULL;
+        found = use->user;
+    }
+    return found;
+}
+
+typedef struct Layout {
+    Schedule *s;
+    Map *spatial; /* value id: touched by a convolution or window, directly or through maps of equal shape */
+} Layout;
+
+static bool group_is_spatial(const Group *g)
+{
+    for (uint32_t i = 0; i < g->nodes.len; i++)
+        if (is_spatial(g->nodes.data[i]))
+            return true;
+    return false;
+}
+
+static bool read_by_spatial(const Val *val, int depth)
+{
+    for (const Use *use = val->uses; use; use = use->next) {
+        const Node *user = use->user;
+        if (is_spatial(user) && use == &user->in[0])
+            return true;
+        OpKind kind = op_info[user->op].kind;
+        bool passes = kind == OK_MAP || user->op == OP_pad || user->op == OP_concat; /* op-switch: keep the axes */
+        if (depth > 0 && passes && user->out[0].type->rank == val->type->rank && read_by_spatial(&user->out[0], depth - 1))
+            return true;
+    }
+    return false;
+}
+
+static void channels_last(Storage *st)
+{
+    uint32_t order[IR_MAX_RANK], n = 0;
+    order[n++] = 0;
+    for (uint32_t i = 2; i < st->rank; i++)
+        order[n++] = i;
+    order[n] = 1;
+    storage_set_order(st, order);
+}
+
+bool pass_layout(PassCtx *pc, Unit *unit)
+{
+    (void)pc;
+    Schedule *s = unit->schedule;
+    for (uint32_t i = 0; i < s->storages.len; i++) {
+        Storage *st = s->storages.data[i];
+        if (st->kind != SLOT_WORKSPACE)
+            continue;
+        const Node *transpose = only_transpose(st->val);
+        if (transpose) {
+            const int64_t *perm;
+            uint32_t order[IR_MAX_RANK], n = node_ints(transpose, AN_perm, &perm);
+            for (uint32_t j = 0; j < n; j++)
+                order[j] = (uint32_t)perm[j];
+            storage_set_order(st, order);
+        } else if (st->rank >= 3 && ((st->val->def && sched_group_of(s, st->val->def) &&
+                                      group_is_spatial(sched_group_of(s, st->val->def))) ||
+                                     read_by_spatial(st->val, 4))) {
+            channels_last(st);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower: the naive loop nest of each group. Row loops around a list of stages:
+ *
+ *   for rows {                                  one iterator per row axis (fuse.c)
+ *     fold %m = max over j of x[row, j]         scalars of the row: folds without content, then MAPs on them
+ *     for j { store %e[j] = exp(x[row,j]-m) }   content loops: contractions and whatever is computed in the same trip
+ *     fold %s = sum over j of e[j]
+ *     for j { store y[row, j] = e[j] * (1/s) }
+ *   }
+ *
+ * Every node of the group has a level: a fold or contraction is one above what it reads, a MAP is at the level of what it reads.
+ * Levels are emitted in order. A value with content that a higher level reads is kept in a local buffer of one row (staged) if
+ * computing it again would cost a contraction or an elementary function; else it is recomputed from what it reads.
+ * Everything that belongs to no group is inlined: value_at composes the index functions symbolically, and the expression
+ * constructors reduce them to affine form.
+ */
+#include "sched/sched_int.h"
+
+#include <string.h>
+
+typedef struct Lower {
+    Schedule *s;
+    Group *g;
+    Kernel *k;
+    uint32_t rank, row_axes;
+    const Expr *row[IR_MAX_RANK]; /* index on each row axis */
+    Map *level;                   /* node id -> level + 1 */
+    Map *staged;                  /* node id -> Buf: local, or the result's own */
+    Map *var;                     /* node id -> Var: scalars of the row, and folds of the content loop being emitted */
+    Map *bufs;                    /* Storage or Weight -> Buf */
+    Intern *memo_keys;
+    Map *memo; /* (value, index) -> Expr within one statement list */
+    const Expr *mask; /* under which loads happen; NULL: always */
+    Stmt **tail;
+    bool failed;
+} Lower;
+
+static const Expr *value_at(Lower *l, const Val *val, const Expr *const *index);
+
+static void append(Lower *l, Stmt *stmt) { l->tail = ls_append(l->tail, stmt); }
+
+static int level_of(const Lower *l, const Node *node) { return (int)(intptr_t)map_get(l->level, node->id) - 1; }
+
+static bool is_mine(const Lower *l, const Node *node) { return node && sched_group_of(l->s, node) == l->g; }
+
+static bool is_fold(const Node *node)
+{
+    OpKind kind = op_info[node->op].kind;
+    return kind == OK_FOLD || kind == OK_CONTRACT || kind == OK_OPAQUE;
+}
+
+/* Whether one row of the value has more than one element. */
+static bool has_content(const Lower *l, const Val *val)
+{
+    for (uint32_t i = 0; i < val->type->rank; i++)
+        if (!(l->row_axes >> i & 1) && type_dim(val->type, i) != 1)
+            return true;
+    return false;
+}
+
+/* ---- buffers ---------------------------------------------------------------------------------------------------------- */
+
+static Buf *storage_buf(Lower *l, Storage *st)
+{
+    void **slot = map_slot(l->bufs, KEY(st));
+    if (!*slot) {
+        Buf *buf = kernel_buf(l->k, st->name, st->val->type->dtype, BUF_ARG, st->rank, st->dim);
+        buf->elements = 1;
+        for (uint32_t i = 0; i < st->rank; i++) {
+            buf->stride[i] = st->stride[i];
+            buf->elements += st->dim[i] > 0 ? (st->dim[i] - 1) * st->stride[i] : 0;
+        }
+        buf->val = st->val;
+        *slot = buf;
+    }
+    return *slot;
+}
+
+static Buf *weight_buf(Lower *l, Weight *weight)
+{
+    void **slot = map_slot(l->bufs, KEY(weight));
+    if (!*slot) {
+        int64_t dim[IR_MAX_RANK];
+        for (uint32_t i = 0; i < weight->type->rank; i++)
+            dim[i] = type_dim(weight->type, i);
+        Buf *buf = kernel_buf(l->k, weight->name, weight->type->dtype, BUF_WEIGHT, weight->type->rank, dim);
+        Pack *pack = ARENA_NEW(l->k->arena, Pack);
+        pack->weight = weight;
+        for (uint32_t i = 0; i < buf->rank; i++)
+            pack->stride[i] = buf->stride[i];
+        buf->pack = pack;
+        *slot = buf;
+    }
+    return *slot;
+}
+
+/* A local buffer for the content of one row of val. */
+static Buf *local_buf(Lower *l, const Val *val)
+{
+    int64_t dim[IR_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < val->type->rank; i++)
+        if (!(l->row_axes >> i & 1))
+            dim[n++] = type_dim(val->type, i);
+    return kernel_buf(l->k, str_format(l->s->ctx, "row%u", val->id), val->type->dtype, BUF_LOCAL, n, dim);
+}
+
+static const Expr *load(Lower *l, Buf *buf, const Expr *const *index)
+{
+    const Expr *otherwise = l->mask ? lx_const(l->k, buf->dtype, 0) : NULL;
+    return lx_load(l->k, buf, index, l->mask, otherwise);
+}
+
+static const Expr *staged_load(Lower *l, Buf *buf, const Val *val, const Expr *const *index)
+{
+    const Expr *content[IR_MAX_RANK];
+    uint32_t n = 0;
+    if (buf->space != BUF_LOCAL)
+        return load(l, buf, index);
+    for (uint32_t i = 0; i < val->type->rank; i++)
+        if (!(l->row_axes >> i & 1))
+            content[n++] = index[i];
+    return load(l, buf, content);
+}
+
+/* ---- value_at -------------------------------------------------------------------------------------------------------- */
+
+static const Expr *const_at(Lower *l, Weight *weight, const Expr *const *index)
+{
+    uint64_t count = 0;
+    if (type_count(weight->type, &count) && count == 1) {
+        uint64_t bits = 0;
+        memcpy(&bits, weight->data, (size_t)dtype_bits(weight->type->dtype) / 8);
+        return lx_const(l->k, weight->type->dtype, bits);
+    }
+    return load(l, weight_buf(l, weight), index);
+}
+
+/* Index into an operand of an elementwise op: size-1 axes are stretched. */
+static void stretch(Lower *l, const Val *operand, const Expr *const *index, const Expr **result)
+{
+    for (uint32_t i = 0; i < operand->type->rank; i++)
+        result[i] = type_dim(operand->type, i) == 1 ? lx_int(l->k, 0) : index[i];
+}
+
+typedef struct LoadUser {
+    Lower *l;
+    const Node *node;
+} LoadUser;
+
+static const Expr *load_operand(void *user, uint32_t in, const Expr *const *index)
+{
+    LoadUser *u = user;
+    return value_at(u->l, ir_in(u->node, in), index);
+}
+
+static void add_check(void *user, const Expr *cond, uint64_t code)
+{
+    Lower *l = ((LoadUser *)user)->l;
+    if (lx_is_true(cond))
+        return;
+    if (l->mask)
+        cond = lx_or(l->k, lx_not(l->k, l->mask), cond);
+    Stmt *stmt = ls_new(l->k, LS_CHECK);
+    stmt->u.check.cond = cond;
+    stmt->u.check.code = code;
+    append(l, stmt);
+}
+
+static const Expr *zero_of(Lower *l, const Val *val) { return lx_const(l->k, val->type->dtype, 0); }
+
+static const Expr *inline_index(Lower *l, const Node *node, const Expr *const *index)
+{
+    LoadUser user = {l, node};
+    LowerArgs args = {.k = l->k, .node = node, .out = index, .load = load_operand, .check = add_check, .user = &user};
+    if (!op_defs[node->op].lower(&args)) {
+        l->failed = true;
+        return zero_of(l, &node->out[0]);
+    }
+    const Expr *outer = l->mask, *before = NULL, *guard[64];
+    const Expr *value[64];
+    uint32_t n = args.n_pieces;
+    IG_CHECK(l->s->ctx, n > 0 && n <= IG_COUNT(value));
+    for (uint32_t i = 0; i < n; i++) {
+        guard[i] = args.piece[i].guard;
+        l->mask = lx_and(l->k, outer, lx_and(l->k, before ? lx_not(l->k, before) : NULL, guard[i]));
+        if (l->mask && lx_is_true(l->mask))
+            l->mask = NULL;
+        if (l->mask && lx_is_false(l->mask))
+            value[i] = zero_of(l, &node->out[0]);
+        else
+            value[i] = value_at(l, ir_in(node, args.piece[i].in), args.piece[i].index);
+        before = before ? (guard[i] ? lx_or(l->k, before, guard[i]) : before) : guard[i];
+    }
+    l->mask = outer;
+    const Expr *result = value[n - 1];
+    for (uint32_t i = n - 1; i-- > 0;) {
+        if (!guard[i] || lx_is_true(guard[i])) {
+            result = value[i];
+        } else if (!lx_is_false(guard[i])) {
+            const Expr *arg[3] = {guard[i], value[i], result};
+            result = lx_map(l->k, OP_select, node->out[0].type->dtype, arg, 3);
+        }
+    }
+    return result;
+}
+
+static const Expr *inline_map(Lower *l, const Node *node, const Expr *const *index)
+{
+    const Expr *arg[4], *at[IR_MAX_RANK];
+    IG_CHECK(l->s->ctx, node->n_in <= IG_COUNT(arg));
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        stretch(l, ir_in(node, i), index, at);
+        arg[i] = value_at(l, ir_in(node, i), at);
+    }
+    LowerArgs args = {.k = l->k, .node = node, .out = index, .arg = arg};
+    if (!op_defs[node->op].lower(&args)) {
+        l->failed = true;
+        return zero_of(l, &node->out[0]);
+    }
+    return args.value;
+}
+
+static const Expr *compute_at(Lower *l, const Val *val, const Expr *const *index)
+{
+    const Node *def = val->def;
+    if (def && is_mine(l, def)) {
+        const Var *var = map_get(l->var, def->id);
+        if (var)
+            return lx_var(l->k, var);
+        Buf *buf = map_get(l->staged, def->id);
+        if (buf)
+            return staged_load(l, buf, val, index);
+    } else {
+        Storage *st = sched_storage_of(l->s, val);
+        if (st)
+            return load(l, storage_buf(l, st), index);
+    }
+    IG_CHECK(l->s->ctx, def && !is_fold(def));
+    switch (op_info[def->op].kind) { /* op-switch: by kind */
+    case OK_MAP:
+        return inline_map(l, def, index);
+    case OK_INDEX:
+        return inline_index(l, def, index);
+    case OK_SOURCE: {
+        Weight *weight = val_const(val);
+        if (weight)
+            return const_at(l, weight, index);
+        LowerArgs args = {.k = l->k, .node = def, .out = index};
+        if (op_defs[def->op].lower(&args))
+            return args.value;
+        l->failed = true;
+        return zero_of(l, val);
+    }
+    default:
+        ig_bug(l->s->ctx, "op '%s' has no element form", op_info[def->op].name);
+    }
+}
+
+static const Expr *value_at(Lower *l, const Val *val, const Expr *const *index)
+{
+    const void *key[2 + IR_MAX_RANK] = {val, l->mask};
+    for (uint32_t i = 0; i < val->type->rank; i++)
+        key[2 + i] = index[i];
+    const void *id = intern_bytes(l->memo_keys, key, (2 + val->type->rank) * sizeof key[0]);
+    const Expr *known = map_get(l->memo, KEY(id));
+    if (!known) {
+        known = compute_at(l, val, index);
+        map_set(l->memo, KEY(id), (void *)(uintptr_t)known);
+    }
+    return known;
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------------ */
+
+static void forget_values(Lower *l) { l->memo = map_create(l->k->arena); }
+
+/* At its own level, computing the value takes a contraction's element or an elementary function. */
+static bool costs_to_repeat(const Lower *l, const Node *node, int level)
+{
+    if (!is_mine(l, node) || level_of(l, node) != level)
+        return false;
+    if (is_fold(node))
+        return has_content(l, &node->out[0]);
+    if (op_info[node->op].traits & OT_COSTLY && has_content(l, &node->out[0]))
+        return true;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i].val && costs_to_repeat(l, node->in[i].val->def, level))
+            return true;
+    return false;
+}
+
+static bool is_result(const Lower *l, const Val *val)
+{
+    for (uint32_t i = 0; i < l->g->results.len; i++)
+        if (l->g->results.data[i] == val)
+            return true;
+    return false;
+}
+
+/* Read by a higher level: must be in memory by then. */
+static bool must_stage(const Lower *l, const Node *node)
+{
+    const Val *val = &node->out[0];
+    if (!has_content(l, val))
+        return false;
+    bool costly = costs_to_repeat(l, node, level_of(l, node));
+    for (const Use *use = val->uses; use; use = use->next)
+        if (is_mine(l, use->user) && level_of(l, use->user) > level_of(l, node) &&
+            (costly || op_info[use->user->op].kind == OK_CONTRACT))
+            return true;
+    return false;
+}
+
+/* Stores the element at index: to the result's storage if it is one, else to its local row. */
+static void store_value(Lower *l, const Node *node, const Expr *const *index, bool stage)
+{
+    const Val *val = &node->out[0];
+    const Expr *value = value_at(l, val, index);
+    if (is_result(l, val)) {
+        Buf *buf = storage_buf(l, sched_storage_of(l->s, val));
+        append(l, ls_store(l->k, buf, index, value, NULL));
+        if (stage)
+            map_set(l->staged, node->id, buf);
+    } else if (stage) {
+        const Expr *content[IR_MAX_RANK];
+        uint32_t n = 0;
+        Buf *buf = local_buf(l, val);
+        for (uint32_t i = 0; i < val->type->rank; i++)
+            if (!(l->row_axes >> i & 1))
+                content[n++] = index[i];
+        append(l, ls_store(l->k, buf, content, value, NULL));
+        map_set(l->staged, node->id, buf);
+    }
+}
+
+static void emit_fold(Lower *l, const Node *node, const Expr *const *index)
+{
+    LoadUser user = {l, node};
+    LowerArgs args = {.k = l->k, .node = node, .out = index, .load = load_operand, .check = add_check, .user = &user};
+    if (!op_defs[node->op].lower(&args)) {
+        l->failed = true;
+        return;
+    }
+    FoldNest *nest = &args.nest;
+    Stmt *stmt = ls_new(l->k, LS_FOLD);
+    Var *var = kernel_var(l->k, "f", nest->acc);
+    stmt->u.fold.var = var;
+    stmt->u.fold.kind = nest->kind;
+    stmt->u.fold.form = nest->form;
+    stmt->u.fold.kb = nest->kb;
+    stmt->u.fold.n_axes = nest->n_axes;
+    for (uint32_t i = 0; i < nest->n_axes; i++)
+        stmt->u.fold.axis[i] = nest->axis[i];
+    stmt->u.fold.guard = nest->guard && lx_is_true(nest->guard) ? NULL : nest->guard;
+    stmt->u.fold.a = value_at(l, ir_in(node, 0), nest->index[0]);
+    if (nest->n_operands == 2)
+        stmt->u.fold.b = value_at(l, ir_in(node, 1), nest->index[1]);
+    append(l, stmt);
+    DType dtype = node->out[0].type->dtype;
+    if (nest->acc != dtype) { /* a wider accumulator: the value of the node is rounded */
+        Var *rounded = kernel_var(l->k, "r", dtype);
+        append(l, ls_let(l->k, rounded, lx_cast(l->k, lx_var(l->k, var), dtype)));
+        var = rounded;
+    }
+    map_set(l->var, node->id, var);
+    forget_values(l);
+}
+
+/* Scalars of the row at one level: folds, then lets for MAPs that later levels read. */
+static void emit_scalars(Lower *l, int level)
+{
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) {
+        const Node *node = l->g->nodes.data[n];
+        if (level_of(l, node) != level || has_content(l, &node->out[0]))
+            continue;
+        const Expr *index[IR_MAX_RANK];
+        for (uint32_t i = 0; i < l->rank; i++)
+            index[i] = (l->row_axes >> i & 1) ? l->row[i] : lx_int(l->k, 0);
+        if (is_fold(node)) {
+            emit_fold(l, node, index);
+        } else if (level > 0) {
+            Var *var = kernel_var(l->k, "s", node->out[0].type->dtype);
+            append(l, ls_let(l->k, var, value_at(l, &node->out[0], index)));
+            map_set(l->var, node->id, var);
+            forget_values(l);
+        }
+        if (is_result(l, &node->out[0]))
+            store_value(l, node, index, false);
+    }
+}
+
+static bool same_content(const Lower *l, const Val *a, const Val *b)
+{
+    for (uint32_t i = 0; i < l->rank; i++)
+        if (!(l->row_axes >> i & 1) && type_dim(a->type, i) != type_dim(b->type, i))
+            return false;
+    return true;
+}
+
+/* Groups of a grouped convolution with several channels each: the channel loop is two loops, so that what depends on the group
+ * and what depends on the channel in it stay apart. 1: none. */
+static int64_t channel_groups(const Node *node)
+{
+    if (op_info[node->op].kind != OK_CONTRACT || !attrs_get((Op)node->op, node->attr, AN_groups))
+        return 1;
+    int64_t groups = node_int(node, AN_groups);
+    return groups < type_dim(node->out[0].type, 1) ? groups : 1;
+}
+
+/* One content loop: everything of this level whose content has the shape of `first`'s. done: nodes already emitted. */
+static void emit_content_loop(Lower *l, int level, const Node *first, Map *done)
+{
+    const Expr *index[IR_MAX_RANK];
+    const Iter *iter[IR_MAX_RANK + 1];
+    int64_t extent[IR_MAX_RANK + 1];
+    uint32_t n_loops = 0;
+    const Val *shape = &first->out[0];
+    int64_t groups = channel_groups(first);
+    for (uint32_t i = 0; i < l->rank; i++) {
+        int64_t size = type_dim(shape->type, i);
+        if (l->row_axes >> i & 1) {
+            index[i] = l->row[i];
+        } else if (size == 1) {
+            index[i] = lx_int(l->k, 0);
+        } else if (groups > 1) {
+            extent[n_loops] = groups;
+            const Iter *group = iter[n_loops++] = kernel_iter(l->k, "g", 0, groups - 1);
+            extent[n_loops] = size / groups;
+            const Iter *channel = iter[n_loops++] = kernel_iter(l->k, "c", 0, size / groups - 1);
+            index[i] = lx_add(l->k, lx_mul(l->k, lx_iter(l->k, group), size / groups), lx_iter(l->k, channel));
+        } else {
+            extent[n_loops] = size;
+            iter[n_loops] = kernel_iter(l->k, "c", 0, size - 1);
+            index[i] = lx_iter(l->k, iter[n_loops++]);
+        }
+    }
+    Stmt *body = NULL, **outer_tail = l->tail;
+    l->tail = &body;
+    forget_values(l);
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) { /* folds first: what follows may read several */
+        const Node *node = l->g->nodes.data[n];
+        if (level_of(l, node) == level && is_fold(node) && has_content(l, &node->out[0]) &&
+            same_content(l, &node->out[0], shape) && channel_groups(node) == groups)
+            emit_fold(l, node, index);
+    }
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) {
+        const Node *node = l->g->nodes.data[n];
+        if (level_of(l, node) != level || !has_content(l, &node->out[0]) || !same_content(l, &node->out[0], shape) ||
+            map_has(done, node->id))
+            continue;
+        map_set(done, node->id, l);
+        store_value(l, node, index, must_stage(l, node));
+    }
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) /* the folds' variables end with the loop */
+        if (is_fold(l->g->nodes.data[n]) && has_content(l, &l->g->nodes.data[n]->out[0]))
+            map_set(l->var, l->g->nodes.data[n]->id, NULL);
+    forget_values(l);
+    for (uint32_t i = n_loops; i-- > 0;)
+        body = ls_for(l->k, iter[i], lx_int(l->k, 0), lx_int(l->k, extent[i]), 1, BIND_SEQ, body);
+    l->tail = outer_tail;
+    if (body)
+        append(l, body);
+}
+
+static void emit_content(Lower *l, int level)
+{
+    Map *done = map_create(l->k->arena);
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) {
+        const Node *node = l->g->nodes.data[n];
+        if (level_of(l, node) != level || !has_content(l, &node->out[0]) || map_has(done, node->id))
+            continue;
+        if (is_fold(node) || is_result(l, &node->out[0]) || must_stage(l, node))
+            emit_content_loop(l, level, node, done);
+    }
+}
+
+static int assign_levels(Lower *l)
+{
+    int highest = 0;
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) {
+        const Node *node = l->g->nodes.data[n];
+        int level = 0;
+        for (uint32_t i = 0; i < node->n_in; i++) {
+            const Val *in = node->in[i].val;
+            if (in && is_mine(l, in->def) && level_of(l, in->def) > level)
+                level = level_of(l, in->def);
+        }
+        level += is_fold(node);
+        map_set(l->level, node->id, (void *)(intptr_t)(level + 1));
+        highest = level > highest ? level : highest;
+    }
+    return highest;
+}
+
+/* Row loops around the stages. */
+static void lower_rows(Lower *l)
+{
+    const Node *anchor = l->g->nodes.data[0];
+    const Type *type = anchor->out[0].type;
+    const Iter *iter[IR_MAX_RANK];
+    l->rank = type->rank;
+    l->row_axes = group_row_axes(anchor);
+    Stmt *body = NULL;
+    for (uint32_t i = 0; i < l->rank; i++) {
+        iter[i] = NULL;
+        if (!(l->row_axes >> i & 1))
+            continue;
+        int64_t size = type_dim(type, i);
+        if (size > 1)
+            iter[i] = kernel_iter(l->k, "i", 0, size - 1);
+        l->row[i] = iter[i] ? lx_iter(l->k, iter[i]) : lx_int(l->k, 0);
+    }
+    l->tail = &body;
+    int highest = assign_levels(l);
+    for (int level = 0; level <= highest && !l->failed; level++) {
+        emit_scalars(l, level);
+        emit_content(l, level);
+    }
+    for (uint32_t i = l->rank; i-- > 0;)
+        if (iter[i])
+            body = ls_for(l->k, iter[i], lx_int(l->k, 0), lx_int(l->k, type_dim(type, i)), 1, BIND_SEQ, body);
+    l->k->body = body;
+}
+
+/* concat into memory: one nest per operand, each writing its part. */
+static void concat_operands(Lower *l)
+{
+    const Node *node = l->g->nodes.data[0];
+    uint32_t axis = (uint32_t)node_int(node, AN_axis);
+    Buf *out = storage_buf(l, sched_storage_of(l->s, &node->out[0]));
+    int64_t offset = 0;
+    Stmt **outer = &l->k->body;
+    for (uint32_t n = 0; n < node->n_in; n++) {
+        const Val *in = ir_in(node, n);
+        const Expr *from[IR_MAX_RANK], *to[IR_MAX_RANK];
+        const Iter *iter[IR_MAX_RANK];
+        uint64_t count = 0;
+        if (type_count(in->type, &count) && count > 0) {
+            for (uint32_t i = 0; i < in->type->rank; i++) {
+                int64_t size = type_dim(in->type, i);
+                iter[i] = size > 1 ? kernel_iter(l->k, "i", 0, size - 1) : NULL;
+                from[i] = iter[i] ? lx_iter(l->k, iter[i]) : lx_int(l->k, 0);
+                to[i] = i == axis ? lx_add(l->k, from[i], lx_int(l->k, offset)) : from[i];
+            }
+            Stmt *body = NULL;
+            l->tail = &body;
+            forget_values(l);
+            append(l, ls_store(l->k, out, to, value_at(l, in, from), NULL));
+            for (uint32_t i = in->type->rank; i-- > 0;)
+                if (iter[i])
+                    body = ls_for(l->k, iter[i], lx_int(l->k, 0), lx_int(l->k, type_dim(in->type, i)), 1, BIND_SEQ, body);
+            outer = ls_append(outer, body);
+        }
+        offset += type_dim(in->type, axis);
+    }
+}
+
+static bool writes_nothing(const Group *g)
+{
+    for (uint32_t i = 0; i < g->results.len; i++) {
+        uint64_t count = 0;
+        if (!type_count(g->results.data[i]->type, &count) || count > 0)
+            return false;
+    }
+    return true;
+}
+
+static bool lower_group(Schedule *s, Group *g)
+{
+    Arena *arena = s->arena;
+    Kernel *k = kernel_create(s->ctx, arena, g->name);
+    Lower l = {.s = s, .g = g, .k = k, .level = map_create(arena), .staged = map_create(arena), .var = map_create(arena),
+               .bufs = map_create(arena), .memo_keys = intern_create(arena), .memo = map_create(arena)};
+    Loc *locs = ARENA_ARRAY(arena, Loc, g->nodes.len);
+    for (uint32_t i = 0; i < g->nodes.len; i++)
+        locs[i] = g->nodes.data[i]->loc;
+    k->loc = g->nodes.len == 1 ? locs[0] : loc_fused(s->ctx, locs, g->nodes.len);
+    g->kernel = k;
+    for (uint32_t i = 0; i < g->nodes.len; i++)
+        if (op_info[g->nodes.data[i]->op].kind == OK_CONTROL || g->nodes.data[i]->n_out != 1) {
+            LowerArgs args = {.k = k, .node = g->nodes.data[i]};
+            if (op_defs[g->nodes.data[i]->op].lower(&args)) /* reports what is not compiled */
+                ig_bug(s->ctx, "op '%s' has no loop nest", op_info[g->nodes.data[i]->op].name);
+            return false;
+        }
+    if (writes_nothing(g))
+        return true;
+    if (g->nodes.data[0]->op == OP_concat) /* op-switch: see concat_operands */
+        concat_operands(&l);
+    else
+        lower_rows(&l);
+    return !l.failed;
+}
+
+bool pass_lower(PassCtx *pc, Unit *unit)
+{
+    Schedule *s = unit->schedule;
+    if (!s->groups.len)
+        sched_make_groups(s, pc->options, false);
+    for (uint32_t i = 0; i < s->groups.len; i++)
+        lower_group(s, s->groups.data[i]); /* reports; every group is tried, so that all unsupported nodes are named */
+    return true;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pack: constant operands of contractions as [N/16][K...][16] (codegen.md): one image serves every register tile and every
+ * CPU variant. The data is permuted while it is streamed to the artifact (sched_pack); here only the buffer and the index
+ * of the load change, so no bit can.
+ */
+#include "sched/tile.h"
+
+/* Offset of a load as a linear form over iterators; false if anything else is in it. */
+static bool linear_in(Kernel *k, const Expr *offset, const Iter *iter, int64_t *coef, const Expr **rest)
+{
+    return lx_linear(k, offset, iter, coef, rest);
+}
+
+static void pack_operand(Contraction *c)
+{
+    Kernel *k = c->k;
+    const Expr *load = c->b;
+    const Buf *raw = load->u.buf;
+    if (raw->space != BUF_WEIGHT || load->n_args != raw->rank || !c->col)
+        return;
+    int64_t extent[LOOP_MAX_RANK], stride[LOOP_MAX_RANK], col_coef, coef;
+    const Expr *index[LOOP_MAX_RANK], *rest = lx_offset(k, raw, load->arg);
+    uint32_t rank = 0;
+    if (!linear_in(k, rest, c->col->u.loop.iter, &col_coef, &rest))
+        return;
+    for (uint32_t i = 0; i < c->n_outer; i++) { /* batch or group axes the constant has */
+        const Iter *iter = c->outer[i]->u.loop.iter;
+        if (!lx_uses_iter(rest, iter))
+            continue;
+        if (rank + 3 + c->fold->u.fold.n_axes > LOOP_MAX_RANK || !linear_in(k, rest, iter, &coef, &rest) ||
+            !loop_extent(c->outer[i], &extent[rank]))
+            return;
+        stride[rank] = coef;
+        index[rank++] = lx_iter(k, iter);
+    }
+    const Expr *col = lx_iter(k, c->col->u.loop.iter);
+    int64_t n = c->n_cols;
+    uint32_t panel = rank;
+    extent[rank] = (n + LOOP_LANES - 1) / LOOP_LANES;
+    stride[rank] = LOOP_LANES * col_coef;
+    index[rank++] = lx_div(k, col, LOOP_LANES);
+    for (uint32_t i = 0; i < c->fold->u.fold.n_axes; i++) {
+        const FoldAxis *axis = &c->fold->u.fold.axis[i];
+        if (!linear_in(k, rest, axis->iter, &coef, &rest))
+            return;
+        extent[rank] = axis->extent;
+        stride[rank] = coef;
+        index[rank++] = lx_iter(k, axis->iter);
+    }
+    extent[rank] = LOOP_LANES;
+    stride[rank] = col_coef;
+    index[rank++] = lx_mod(k, col, LOOP_LANES);
+    int64_t offset;
+    if (!lx_is_int(rest, &offset))
+        return;
+    Buf *packed = kernel_buf(k, str_format(k->ctx, "%s_packed", raw->name), raw->dtype, BUF_WEIGHT, rank, extent);
+    Pack *pack = ARENA_NEW(k->arena, Pack);
+    pack->weight = raw->pack->weight;
+    pack->offset = offset;
+    for (uint32_t i = 0; i < rank; i++)
+        pack->stride[i] = stride[i];
+    if (n % LOOP_LANES) {
+        pack->n_bounds = 1;
+        pack->bound[0].coef[panel] = LOOP_LANES;
+        pack->bound[0].coef[rank - 1] = 1;
+        pack->bound[0].limit = n;
+    }
+    packed->pack = pack;
+    c->fold->u.fold.a = c->a;
+    c->fold->u.fold.b = lx_load(k, packed, index, NULL, NULL);
+}
+
+static void pack_list(Kernel *k, Stmt *list, LoopStack *stack)
+{
+    Contraction c;
+    if (contraction_find(k, list, stack, &c))
+        pack_operand(&c);
+    for (Stmt *s = list; s; s = s->next) {
+        if (s->kind != LS_FOR || stack->n == NEST_MAX_LOOPS)
+            continue;
+        stack->loop[stack->n++] = s;
+        pack_list(k, s->u.loop.body, stack);
+        stack->n--;
+    }
+}
+
+bool pass_pack(PassCtx *pc, Unit *unit)
+{
+    (void)pc;
+    Schedule *s = unit->schedule;
+    for (uint32_t i = 0; i < s->groups.len; i++) {
+        LoopStack stack = {.n = 0};
+        pack_list(s->groups.data[i]->kernel, s->groups.data[i]->kernel->body, &stack);
+    }
+    return true;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * parallel: the outermost loops become the tiles that threads claim. Neighbouring outer loops are flattened into one until there
+ * are enough tiles; a kernel of less than about 2 us of work stays one tile (codegen.md part three, section 1).
+ */
+#include "sched/sched_int.h"
+
+enum { WANTED_TILES = 32, MAX_TILES = 256, SMALL_WORK = 200000 /* scalar operations, about 2 us at 16 lanes and 3 GHz */ };
+
+/* Rough count of scalar operations. */
+static double work_of(const Stmt *list)
+{
+    double total = 0;
+    for (const Stmt *s = list; s; s = s->next) {
+        double fold = 1;
+        switch (s->kind) {
+        case LS_FOR: {
+            int64_t lo, hi, trips = 1;
+            if (lx_is_int(s->u.loop.lo, &lo) && lx_is_int(s->u.loop.hi, &hi))
+                trips = hi - lo;
+            total += (double)trips * work_of(s->u.loop.body);
+            break;
+        }
+        case LS_IF:
+            total += work_of(s->u.branch.then);
+            break;
+        case LS_FOLD:
+            for (uint32_t i = 0; i < s->u.fold.n_axes; i++)
+                fold *= (double)s->u.fold.axis[i].extent;
+            total += fold;
+            break;
+        case LS_MMA:
+            for (uint32_t i = 0; i < s->u.mma.n_axes; i++)
+                fold *= (double)s->u.mma.axis[i].extent;
+            total += fold * (double)(s->u.mma.rows * s->u.mma.cols);
+            break;
+        case LS_STORE:
+            total += 4;
+            break;
+        case LS_PUT:
+            total += 4 * (double)(s->u.put.rows * s->u.put.cols);
+            break;
+        default:
+            break;
+        }
+    }
+    return total;
+}
+
+static bool may_flatten(const Stmt *loop)
+{
+    int64_t extent;
+    return loop->u.loop.bind == BIND_SEQ && loop_extent(loop, &extent) && extent >= 1;
+}
+
+/* for i { for j { B } }  ->  for f in [0, ni*nj) { B with i = f / nj, j = f % nj } */
+static Stmt *flatten(Kernel *k, const Stmt *outer, const Stmt *inner)
+{
+    int64_t n_outer, n_inner;
+    (void)loop_extent(outer, &n_outer);
+    (void)loop_extent(inner, &n_inner);
+    const Iter *f = kernel_iter(k, "f", 0, n_outer * n_inner - 1);
+    Stmt *body = stmts_replace_iter(k, inner->u.loop.body, outer->u.loop.iter, lx_div(k, lx_iter(k, f), n_inner));
+    body = stmts_replace_iter(k, body, inner->u.loop.iter, lx_mod(k, lx_iter(k, f), n_inner));
+    return ls_for(k, f, lx_int(k, 0), lx_int(k, n_outer * n_inner), 1, BIND_SEQ, body);
+}
+
+/* A tile of several iterations: for f in [0, n) -> for t par { for f in [t*chunk, min(n, t*chunk + chunk)) }. */
+static Stmt *chunk_loop(Kernel *k, const Stmt *loop, int64_t n, int64_t chunk)
+{
+    int64_t tiles = (n + chunk - 1) / chunk;
+    const Iter *t = kernel_iter(k, "tile", 0, tiles - 1);
+    const Expr *lo = lx_mul(k, lx_iter(k, t), chunk), *hi = lx_min(k, lx_add(k, lo, lx_int(k, chunk)), lx_int(k, n));
+    Stmt *inner = ls_for(k, loop->u.loop.iter, lo, hi, 1, BIND_SEQ, loop->u.loop.body);
+    return ls_for(k, t, lx_int(k, 0), lx_int(k, tiles), 1, BIND_PAR, inner);
+}
+
+/* Iterations that depend on each other through a local buffer filled outside, or through memory, are not independent; the loops that
+ * lower and tensorize make outermost are rows or panels of results, which never are. Lists of several statements stay serial. */
+static void parallelize(Kernel *k)
+{
+    Stmt *loop = k->body;
+    if (!loop || loop->next || loop->kind != LS_FOR || work_of(loop) < SMALL_WORK)
+        return;
+    int64_t n;
+    if (loop->u.loop.bind == BIND_VEC || !loop_extent(loop, &n) || !may_flatten(loop))
+        return;
+    while (n < WANTED_TILES && loop->u.loop.body && !loop->u.loop.body->next && loop->u.loop.body->kind == LS_FOR &&
+           may_flatten(loop->u.loop.body)) {
+        loop = flatten(k, loop, loop->u.loop.body);
+        (void)loop_extent(loop, &n);
+    }
+    double per_iteration = work_of(loop) / (double)n;
+    int64_t chunk = 1;
+    while (chunk < n && (n / chunk > MAX_TILES || per_iteration * (double)chunk < SMALL_WORK / 8))
+        chunk *= 2;
+    if (chunk >= n)
+        return;
+    if (chunk == 1)
+        k->body = ls_for(k, loop->u.loop.iter, loop->u.loop.lo, loop->u.loop.hi, 1, BIND_PAR, loop->u.loop.body);
+    else
+        k->body = chunk_loop(k, loop, n, chunk);
+}
+
+bool pass_parallel(PassCtx *pc, Unit *unit)
+{
+    (void)pc;
+    Schedule *s = unit->schedule;
+    for (uint32_t i = 0; i < s->groups.len; i++)
+        parallelize(s->groups.data[i]->kernel);
+    return true;
+}

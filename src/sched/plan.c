@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan: everything gets its address before the program runs. Values that live between kernels share one workspace: blocks are placed
+ * largest first, each at the lowest offset free during its lifetime (greedy by size; Pisarchyk and Lee 2020, arXiv:2001.03288).
+ * A value takes over the bytes of an operand that dies in the same kernel if that kernel reads the operand only at
+ * the element it is about to overwrite. Local buffers go to a scratch area with one copy per thread slot.
+ * Equal kernels share code; equal packed constants share one image.
+ * The lower bound is the largest sum of live blocks over phases, after in-place merges; nothing can be below it.
+ */
+#include "sched/sched_int.h"
+
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+static uint64_t round_up(uint64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
+
+/* ---- lifetimes and in-place merges ------------------------------------------------------------------------------------------ */
+
+static void find_lifetimes(Schedule *s)
+{
+    for (uint32_t i = 0; i < s->storages.len; i++)
+        s->storages.data[i]->first = s->storages.data[i]->last = 0;
+    for (uint32_t p = 0; p < s->groups.len; p++) {
+        Group *g = s->groups.data[p];
+        for (uint32_t i = 0; i < g->writes.len; i++) {
+            g->writes.data[i]->first = p;
+            g->writes.data[i]->last = p;
+        }
+        for (uint32_t i = 0; i < g->reads.len; i++)
+            g->reads.data[i]->last = p;
+    }
+}
+
+typedef struct InPlace {
+    const Storage *old, *new;
+    bool ok;
+    uint32_t stores;
+    const Expr *const *index; /* of the store at hand */
+    Map *seen;
+} InPlace;
+
+static bool loads_match(void *user, const Expr *e)
+{
+    InPlace *p = user;
+    if (map_has(p->seen, KEY(e)))
+        return true;
+    map_set(p->seen, KEY(e), p);
+    if (e->kind == LX_LOAD && e->u.buf->val == p->old->val) {
+        if (!p->index)
+            return false;
+        for (uint32_t i = 0; i < e->u.buf->rank; i++)
+            if (e->arg[i] != p->index[i])
+                return false;
+    }
+    for (uint32_t i = 0; i < e->n_args; i++)
+        if (!loads_match(user, e->arg[i]))
+            return false;
+    return true;
+}
+
+static void check_in_place(Kernel *k, const Stmt *list, InPlace *p)
+{
+    for (const Stmt *s = list; s && p->ok; s = s->next) {
+        p->index = NULL;
+        p->seen = map_create(k->arena);
+        const Buf *stored = s->kind == LS_STORE ? s->u.store.buf : s->kind == LS_PUT ? s->u.put.buf : NULL;
+        if (s->kind == LS_FOR) {
+            check_in_place(k, s->u.loop.body, p);
+            continue;
+        }
+        if (s->kind == LS_IF) {
+            check_in_place(k, s->u.branch.then, p);
+            check_in_place(k, s->u.branch.otherwise, p);
+            continue;
+        }
+        if (stored && stored->val == p->new->val) {
+            p->stores++;
+            p->index = s->kind == LS_STORE ? s->u.store.index : s->u.put.index;
+        }
+        Stmt one = *s;
+        one.next = NULL;
+        p->ok = stmts_each_expr(&one, loads_match, p);
+    }
+}
+
+static bool may_share(const Group *g, const Storage *old, const Storage *new)
+{
+    if (old->bytes != new->bytes || old->rank != new->rank || old->val->type->dtype != new->val->type->dtype)
+        return false;
+    for (uint32_t i = 0; i < old->rank; i++)
+        if (old->dim[i] != new->dim[i] || old->stride[i] != new->stride[i])
+            return false;
+    InPlace p = {.old = old, .new = new, .ok = true};
+    check_in_place(g->kernel, g->kernel->body, &p);
+    return p.ok && p.stores >= 1;
+}
+
+static Storage *block_of(Storage *st)
+{
+    while (st->in_place)
+        st = st->in_place;
+    return st;
+}
+
+static void merge_in_place(Schedule *s)
+{
+    for (uint32_t p = 0; p < s->groups.len; p++) {
+        Group *g = s->groups.data[p];
+        for (uint32_t w = 0; w < g->writes.len; w++) {
+            Storage *new = g->writes.data[w];
+            if (new->kind != SLOT_WORKSPACE || new->in_place)
+                continue;
+            for (uint32_t r = 0; r < g->reads.len && !new->in_place; r++) {
+                Storage *old = g->reads.data[r], *block = block_of(old);
+                bool taken = false;
+                for (uint32_t o = 0; o < g->writes.len; o++)
+                    taken |= g->writes.data[o] != new && g->writes.data[o]->in_place && block_of(g->writes.data[o]) == block;
+                if (old->kind == SLOT_WORKSPACE && old->last == p && block->last <= p && !taken && may_share(g, old, new)) {
+                    new->in_place = old;
+                    block->last = new->last;
+                }
+            }
+        }
+    }
+}
+
+/* ---- placement ------------------------------------------------------------------------------------------------------------------ */
+
+static bool overlap(const Storage *a, const Storage *b) { return a->first <= b->last && b->first <= a->last; }
+
+static bool larger(const Storage *a, const Storage *b)
+{
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes;
+    return a->first != b->first ? a->first < b->first : a->val->id < b->val->id;
+}
+
+static void place_blocks(Schedule *s)
+{
+    VEC(Storage *) block = {0};
+    for (uint32_t i = 0; i < s->storages.len; i++) {
+        Storage *st = s->storages.data[i];
+        if (st->kind != SLOT_WORKSPACE || st->in_place)
+            continue;
+        vec_push(s->arena, &block, st);
+        for (uint32_t j = block.len - 1; j > 0 && larger(block.data[j], block.data[j - 1]); j--) {
+            Storage *t = block.data[j];
+            block.data[j] = block.data[j - 1];
+            block.data[j - 1] = t;
+        }
+    }
+    s->peak_bytes = 0;
+    for (uint32_t i = 0; i < block.len; i++) {
+        uint64_t offset = 0;
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (uint32_t j = 0; j < i; j++)
+                if (overlap(block.data[i], block.data[j]) && offset < block.data[j]->offset + block.data[j]->bytes &&
+                    block.data[j]->offset < offset + block.data[i]->bytes) {
+                    offset = block.data[j]->offset + block.data[j]->bytes;
+                    moved = true;
+                }
+        }
+        block.data[i]->offset = offset;
+        if (offset + block.data[i]->bytes > s->peak_bytes)
+            s->peak_bytes = offset + block.data[i]->bytes;
+    }
+    for (uint32_t i = 0; i < s->storages.len; i++)
+        if (s->storages.data[i]->in_place)
+            s->storages.data[i]->offset = block_of(s->storages.data[i])->offset;
+    s->lower_bound_bytes = 0;
+    for (uint32_t p = 0; p < s->groups.len; p++) {
+        uint64_t live = 0;
+        for (uint32_t i = 0; i < block.len; i++)
+            live += block.data[i]->first <= p && p <= block.data[i]->last ? block.data[i]->bytes : 0;
+        if (live > s->lower_bound_bytes)
+            s->lower_bound_bytes = live;
+    }
+}
+
+/* ---- constants ------------------------------------------------------------------------------------------------------------------- */
+
+static bool same_pack(const PackedWeight *a, const Buf *buf)
+{
+    if (a->pack->weight != buf->pack->weight || a->pack->offset != buf->pack->offset || a->dtype != buf->dtype ||
+        a->rank != buf->rank || a->pack->n_bounds != buf->pack->n_bounds)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dim[i] != buf->dim[i] || a->pack->stride[i] != buf->pack->stride[i])
+            return false;
+    for (int b = 0; b < a->pack->n_bounds; b++) {
+        if (a->pack->bound[b].limit != buf->pack->bound[b].limit)
+            return false;
+        for (uint32_t i = 0; i < a->rank; i++)
+            if (a->pack->bound[b].coef[i] != buf->pack->bound[b].coef[i])
+                return false;
+    }
+    return true;
+}
+
+static PackedWeight *packed_weight(Schedule *s, const Buf *buf)
+{
+    for (uint32_t i = 0; i < s->weights.len; i++)
+        if (same_pack(s->weights.data[i], buf))
+            return s->weights.data[i];
+    PackedWeight *w = ARENA_NEW(s->arena, PackedWeight);
+    uint64_t count = 1;
+    w->name = buf->pack->weight->name;
+    w->pack = buf->pack;
+    w->dtype = buf->dtype;
+    w->rank = buf->rank;
+    for (uint32_t i = 0; i < buf->rank; i++) {
+        w->dim[i] = buf->dim[i];
+        count *= (uint64_t)buf->dim[i];
+    }
+    if (!dtype_bytes(w->dtype, count, &w->bytes))
+        ig_bug(s->ctx, "packed weight '%s' is too large", w->name);
+    w->offset = s->weight_bytes;
+    s->weight_bytes = round_up(w->offset + w->bytes);
+    vec_push(s->arena, &s->weights, w);
+    return w;
+}
+
+/* ---- phases ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Text of a kernel with neutral names: equal texts are equal code. */
+static Str kernel_key(Schedule *s, Kernel *k)
+{
+    Text text;
+    text_init(&text, s->arena);
+    Str name = k->name, *names = ARENA_ARRAY(s->arena, Str, k->bufs.len);
+    k->name = "k";
+    for (uint32_t i = 0; i < k->bufs.len; i++) {
+        names[i] = k->bufs.data[i]->name;
+        k->bufs.data[i]->name = "b";
+    }
+    kernel_print(&text, k);
+    k->name = name;
+    for (uint32_t i = 0; i < k->bufs.len; i++)
+        k->bufs.data[i]->name = names[i];
+    return str_intern_n(s->ctx, text.data, text.len);
+}
+
+static uint32_t kernel_index(Schedule *s, Map *known, Kernel *k)
+{
+    Str key = kernel_key(s, k);
+    void *index = map_get(known, KEY(key));
+    if (!index) {
+        vec_push(s->arena, &s->kernels, k);
+        index = (void *)(uintptr_t)s->kernels.len;
+        map_set(known, KEY(key), index);
+    }
+    return (uint32_t)(uintptr_t)index - 1;
+}
+
+static uint64_t node_flops(const Node *node)
+{
+    uint64_t out = 0, in = 0, weights = 0;
+    (void)type_count(node->out[0].type, &out);
+    if (op_info[node->op].kind == OK_FOLD) {
+        (void)type_count(ir_in(node, 0)->type, &in);
+        return in;
+    }
+    if (op_info[node->op].kind != OK_CONTRACT)
+        return op_info[node->op].kind == OK_MAP ? out : 0;
+    (void)type_count(ir_in(node, 1)->type, &weights);
+    const int64_t *axes;
+    if (attrs_get((Op)node->op, node->attr, AN_lhs_contract)) {
+        uint64_t k = 1;
+        uint32_t n = node_ints(node, AN_lhs_contract, &axes);
+        for (uint32_t i = 0; i < n; i++)
+            k *= (uint64_t)type_dim(ir_in(node, 0)->type, (uint32_t)axes[i]);
+        return 2 * out * k;
+    }
+    int64_t channels = type_dim(ir_in(node, 1)->type, 0);
+    return channels > 0 ? 2 * out * (weights / (uint64_t)channels) : 0;
+}
+
+static void describe_phase(Phase *phase)
+{
+    const Group *g = phase->group;
+    phase->arith = "exact";
+    for (uint32_t i = 0; i < g->nodes.len; i++) {
+        const char *arith = op_class(g->nodes.data[i]);
+        if (*arith && strcmp(arith, "exact") != 0)
+            phase->arith = arith;
+        phase->flops += node_flops(g->nodes.data[i]);
+    }
+    for (uint32_t i = 0; i < g->reads.len; i++)
+        phase->bytes += g->reads.data[i]->bytes;
+    for (uint32_t i = 0; i < g->writes.len; i++)
+        phase->bytes += g->writes.data[i]->bytes;
+}
+
+static void make_phase(Schedule *s, Group *g, Map *known)
+{
+    Kernel *k = g->kernel;
+    Phase phase = {.group = g, .tiles = kernel_tiles(k), .slots = ARENA_ARRAY(s->arena, Slot, k->bufs.len + 1)};
+    uint64_t scratch = 0;
+    describe_phase(&phase);
+    for (uint32_t i = 0; i < k->bufs.len; i++) {
+        const Buf *buf = k->bufs.data[i];
+        Slot *slot = &phase.slots[i];
+        uint64_t bytes;
+        if (buf->space == BUF_LOCAL) {
+            if (!dtype_bytes(buf->dtype, (uint64_t)buf->elements, &bytes))
+                ig_bug(s->ctx, "local buffer '%s' is too large", buf->name);
+            *slot = (Slot){SLOT_SCRATCH, 0, scratch};
+            scratch = round_up(scratch + bytes);
+        } else if (buf->space == BUF_WEIGHT) {
+            const PackedWeight *w = packed_weight(s, buf);
+            *slot = (Slot){SLOT_WEIGHTS, 0, w->offset};
+            phase.bytes += w->bytes;
+        } else {
+            const Storage *st = sched_storage_of(s, buf->val);
+            *slot = (Slot){st->kind, st->index, st->kind == SLOT_WORKSPACE ? st->offset : 0};
+        }
+    }
+    if (scratch > s->scratch_bytes)
+        s->scratch_bytes = scratch;
+    phase.kernel = kernel_index(s, known, k);
+    vec_push(s->arena, &s->phases, phase);
+}
+
+/* Buffers that no statement touches any more (a raw constant behind its packed form, a narrow row buffer) are dropped. */
+static bool mark_used(void *user, const Buf *buf, const Expr *const *index, bool is_store)
+{
+    bool *used = user;
+    (void)index;
+    (void)is_store;
+    used[buf->id] = true;
+    return true;
+}
+
+static void drop_unused_buffers(Kernel *k)
+{
+    bool *used = ARENA_ARRAY(k->arena, bool, k->bufs.len + 1);
+    uint32_t n = 0;
+    stmts_each_access(k->arena, k->body, mark_used, used);
+    for (uint32_t i = 0; i < k->bufs.len; i++)
+        if (used[i]) {
+            k->bufs.data[i]->id = n;
+            k->bufs.data[n++] = k->bufs.data[i];
+        }
+    k->bufs.len = n;
+}
+
+bool pass_plan(PassCtx *pc, Unit *unit)
+{
+    Schedule *s = unit->schedule;
+    for (uint32_t i = 0; i < s->groups.len; i++)
+        drop_unused_buffers(s->groups.data[i]->kernel);
+    find_lifetimes(s);
+    if (!pc->options->eager && pc->options->opt_level > 0)
+        merge_in_place(s);
+    place_blocks(s);
+    s->workspace_bytes = s->peak_bytes;
+    Map *known = map_create(s->arena);
+    for (uint32_t i = 0; i < s->groups.len; i++)
+        make_phase(s, s->groups.data[i], known);
+    return true;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The schedule: creation, storages, packing of constants, text form, verifier. */
+#include "sched/sched_int.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+const PassDef sched_pass_defs[] = {
+#define PASS(id, level, optional, doc) {#id, LEVEL_##level, optional, pass_##id, doc},
+#include "sched/passes.def"
+#undef PASS
+    {0},
+};
+
+Group *sched_group_of(const Schedule *s, const Node *node) { return node ? map_get(s->group_of, node->id) : NULL; }
+
+Storage *sched_storage_of(const Schedule *s, const Val *val) { return map_get(s->storage_of, val->id); }
+
+bool sched_is_inlined(const Node *node)
+{
+    OpKind kind = op_info[node->op].kind;
+    return node->n_out == 1 && (kind == OK_MAP || kind == OK_INDEX || kind == OK_SOURCE);
+}
+
+/* ---- storages ------------------------------------------------------------------------------------------------------------------ */
+
+void storage_set_order(Storage *st, const uint32_t *order)
+{
+    int64_t stride = 1;
+    uint64_t bytes = 0;
+    for (uint32_t i = st->rank; i-- > 0;) {
+        st->stride[order[i]] = stride;
+        stride *= st->dim[order[i]] > 0 ? st->dim[order[i]] : 1;
+    }
+    if (dtype_bytes(st->val->type->dtype, (uint64_t)stride, &bytes))
+        st->bytes = (bytes + 63) / 64 * 64;
+}
+
+Storage *sched_storage_add(Schedule *s, const Val *val)
+{
+    Storage *st = sched_storage_of(s, val);
+    if (st)
+        return st;
+    uint32_t order[IR_MAX_RANK];
+    st = ARENA_NEW(s->arena, Storage);
+    st->val = val;
+    st->rank = val->type->rank;
+    st->kind = SLOT_WORKSPACE;
+    st->name = str_format(s->ctx, "v%u", val->id);
+    for (uint32_t i = 0; i < st->rank; i++) {
+        st->dim[i] = type_dim(val->type, i);
+        order[i] = i;
+    }
+    storage_set_order(st, order);
+    if (!val->def) {
+        st->kind = SLOT_INPUT;
+        st->index = val->out;
+        st->name = s->func->in_names[val->out];
+    }
+    for (uint32_t i = 0; i < func_n_out(s->func); i++)
+        if (func_out(s->func, i) == val) {
+            st->kind = SLOT_OUTPUT;
+            st->index = i;
+            st->name = s->func->out_names[i];
+        }
+    vec_push(s->arena, &s->storages, st);
+    map_set(s->storage_of, val->id, st);
+    return st;
+}
+
+/* An output that is an input, a constant or another output gets a node of its own that copies it. */
+static void copy_shared_outputs(Schedule *s)
+{
+    Node *yield = s->func->body->last;
+    for (uint32_t i = 0; i < yield->n_in; i++) {
+        Val *val = ir_in(yield, i);
+        bool shared = !val->def || op_info[val->def->op].kind == OK_SOURCE;
+        for (uint32_t j = 0; j < i; j++)
+            shared |= ir_in(yield, j) == val;
+        if (!shared)
+            continue;
+        Builder b = ir_before_node(yield, val->def ? val->def->loc : yield->loc);
+        Node *copy = ir_emit(&b, OP_stop_gradient, &val, 1, attrs_make(s->ctx, NULL, 0), &val->type, 1);
+        ir_set_in(yield, i, &copy->out[0]);
+    }
+}
+
+Schedule *sched_create(Context *ctx, Module *module, Func *func)
+{
+    Arena *arena = arena_create(ctx);
+    Schedule *s = ARENA_NEW(arena, Schedule);
+    s->ctx = ctx;
+    s->arena = arena;
+    s->module = module;
+    s->func = func;
+    s->group_of = map_create(arena);
+    s->storage_of = map_create(arena);
+    copy_shared_outputs(s);
+    return s;
+}
+
+void sched_destroy(Schedule *schedule)
+{
+    if (schedule)
+        arena_destroy(schedule->arena);
+}
+
+/* ---- constants -------------------------------------------------------------------------------------------------------------------- */
+
+void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void *out)
+{
+    const Pack *pack = weight->pack;
+    int64_t at[LOOP_MAX_RANK] = {0};
+    size_t size = (size_t)dtype_bits(weight->dtype) / 8;
+    uint64_t rest = index;
+    for (uint32_t i = weight->rank; i-- > 0;) {
+        at[i] = (int64_t)(rest % (uint64_t)weight->dim[i]);
+        rest /= (uint64_t)weight->dim[i];
+    }
+    for (uint64_t n = 0; n < count; n++) {
+        int64_t element = pack->offset;
+        bool inside = true;
+        for (uint32_t i = 0; i < weight->rank; i++)
+            element += at[i] * pack->stride[i];
+        for (int b = 0; b < pack->n_bounds; b++) {
+            int64_t value = 0;
+            for (uint32_t i = 0; i < weight->rank; i++)
+                value += at[i] * pack->bound[b].coef[i];
+            inside &= value < pack->bound[b].limit;
+        }
+        char *to = (char *)out + n * size;
+        if (inside)
+            memcpy(to, (const char *)pack->weight->data + (size_t)element * size, size);
+        else
+            memset(to, 0, size);
+        for (uint32_t i = weight->rank; i-- > 0;) {
+            if (++at[i] < weight->dim[i])
+                break;
+            at[i] = 0;
+        }
+    }
+}
+
+/* ---- text --------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *slot_name(SlotKind kind)
+{
+    static const char *const name[] = {"workspace", "input", "output", "weights", "state", "scratch"};
+    return name[kind];
+}
+
+static void print_storages(Text *text, const char *what, Storage *const *st, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        text_addf(text, "%s%s%%%s", i ? ", " : what, i ? "" : " ", st[i]->name);
+}
+
+void sched_print(Text *text, const Schedule *s)
+{
+    text_addf(text, "schedule @%s: %u kernels\n", s->func->name, s->groups.len);
+    for (uint32_t i = 0; i < s->groups.len; i++) {
+        const Group *g = s->groups.data[i];
+        text_addf(text, "group %u %s:", i, g->name);
+        print_storages(text, " reads", g->reads.data, g->reads.len);
+        print_storages(text, " writes", g->writes.data, g->writes.len);
+        text_add(text, "\n");
+        for (uint32_t n = 0; n < g->nodes.len; n++) {
+            text_add(text, "  ");
+            ir_print_node(text, g->nodes.data[n]);
+            text_add(text, "\n");
+        }
+    }
+    for (uint32_t i = 0; i < s->storages.len; i++) {
+        const Storage *st = s->storages.data[i];
+        text_addf(text, "storage %%%s: ", st->name);
+        type_print(text, st->val->type);
+        text_addf(text, " %s %u strides", slot_name(st->kind), st->index);
+        for (uint32_t d = 0; d < st->rank; d++)
+            text_addf(text, " %" PRId64, st->stride[d]);
+        text_addf(text, ", %" PRIu64 " bytes @%" PRIu64 ", phases %u..%u%s\n", st->bytes, st->offset, st->first, st->last,
+                  st->in_place ? ", in place" : "");
+    }
+    for (uint32_t i = 0; i < s->groups.len; i++)
+        if (s->groups.data[i]->kernel)
+            kernel_print(text, s->groups.data[i]->kernel);
+    if (s->phases.len)
+        text_addf(text, "plan: peak %" PRIu64 ", lower bound %" PRIu64 ", scratch %" PRIu64 ", weights %" PRIu64 " bytes\n",
+                  s->peak_bytes, s->lower_bound_bytes, s->scratch_bytes, s->weight_bytes);
+}
+
+/* ---- verifier ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool reads_are_ready(const Schedule *s)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < s->groups.len; i++) {
+        const Group *g = s->groups.data[i];
+        for (uint32_t r = 0; r < g->reads.len; r++) {
+            const Node *def = g->reads.data[r]->val->def;
+            bool ready = !def;
+            for (uint32_t j = 0; j < i && !ready; j++)
+                ready = sched_group_of(s, def) == s->groups.data[j];
+            if (!ready)
+                ok = diag_report(s->ctx, g->nodes.data[0]->loc, DIAG_sched_order, g->name, g->reads.data[r]->name);
+        }
+    }
+    return ok;
+}
+
+static const Storage *block(const Storage *st)
+{
+    while (st->in_place)
+        st = st->in_place;
+    return st;
+}
+
+static bool no_overlap(const Schedule *s)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < s->storages.len; i++)
+        for (uint32_t j = 0; j < i; j++) {
+            const Storage *a = s->storages.data[i], *b = s->storages.data[j];
+            if (a->kind != SLOT_WORKSPACE || b->kind != SLOT_WORKSPACE || a->first > b->last || b->first > a->last)
+                continue;
+            if (block(a) != block(b) && /* sharers were checked by plan */
+                a->bytes && b->bytes && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
+                ok = diag_report(s->ctx, s->groups.data[a->first]->nodes.data[0]->loc, DIAG_sched_overlap, a->name, b->name);
+        }
+    return ok;
+}
+
+bool sched_verify(const Schedule *s, PassLevel level)
+{
+    bool ok = reads_are_ready(s);
+    if (level == LEVEL_LOOP || s->phases.len)
+        for (uint32_t i = 0; i < s->groups.len; i++)
+            if (s->groups.data[i]->kernel && !kernel_verify(s->groups.data[i]->kernel))
+                ok = false;
+    return (s->phases.len ? no_overlap(s) : true) && ok;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Shared by the files of sched/ only. */
+#ifndef IGATA_SCHED_INT_H
+#define IGATA_SCHED_INT_H
+
+#include "op/op.h"
+#include "sched/sched.h"
+
+/* sched.c */
+Group *sched_group_of(const Schedule *s, const Node *node); /* NULL: inlined where it is used */
+Storage *sched_storage_of(const Schedule *s, const Val *val); /* NULL: not materialised */
+Storage *sched_storage_add(Schedule *s, const Val *val);      /* row-major; the existing one if there is */
+void storage_set_order(Storage *st, const uint32_t *order);   /* dims from outermost to innermost; recomputes strides */
+bool sched_is_inlined(const Node *node);                      /* MAP, INDEX or SOURCE: computable at any index */
+
+/* fuse.c */
+/* Fills s->groups in execution order. fused: groups grow; else one node a kernel. */
+void sched_make_groups(Schedule *s, const PassOptions *options, bool fused);
+/* Which axes of a group's results are rows (one trip of the row loops computes all content of a row) */
+uint32_t group_row_axes(const Node *anchor); /* bit i: axis i is a row axis */
+
+/* nest.c: views of a kernel body that scheduling steps share */
+enum { NEST_MAX_LOOPS = 16 };
+typedef struct Nest { /* a perfect nest: loops from outermost, then a list of other statements */
+    uint32_t n;
+    Stmt *loop[NEST_MAX_LOOPS];
+    Stmt *body;
+} Nest;
+Nest nest_of(Stmt *list); /* n = 0: the list is not a single loop */
+bool loop_extent(const Stmt *loop, int64_t *extent); /* constant trip count of a loop from 0 with step 1 */
+/* Calls visit on every expression of the list, nested statements included; stops when it returns false. */
+bool stmts_each_expr(const Stmt *list, bool (*visit)(void *user, const Expr *e), void *user);
+bool stmts_use_iter(const Stmt *list, const Iter *iter);
+/* The list with `iter` replaced by `with`. */
+Stmt *stmts_replace_iter(Kernel *k, const Stmt *list, const Iter *iter, const Expr *with);
+/* Calls visit on every memory access (loads, stores, puts) with its buffer and index list. */
+typedef bool AccessFn(void *user, const Buf *buf, const Expr *const *index, bool is_store);
+bool stmts_each_access(Arena *tmp, const Stmt *list, AccessFn *visit, void *user);
+const Expr *expr_replace_iter(Kernel *k, const Expr *e, const Iter *iter, const Expr *with);
+/* Merges neighbouring loops of a perfect nest where every access and guard allows it. True if anything changed. */
+bool nest_merge(Kernel *k, Nest *nest);
+Stmt *nest_rebuild(Kernel *k, const Nest *nest); /* loops back around the body */
+
+#endif

@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tensorize: contractions as register tiles. Two shapes of kernel:
+ *
+ * (A) a perfect nest around one contraction (matmul, conv, with epilogue). The loops are reordered:
+ *       for batch/group loops that b needs { for column panels { for other loops { for row tiles { mma; put } } } }
+ *     so that one panel of b stays in cache while all rows pass.
+ * (B) row loops around several stages (attention). The innermost row loop is cut into tiles of 16 rows; local row buffers get
+ *     a row dimension; contractions become mma over the tile, everything else runs row by row. An operand b that is not
+ *     contiguous along its columns (K^T) is packed once per trip of the outer loops.
+ *
+ * A guard that depends on the row (padding along a convolution's width) must be decidable inside a tile: border tiles get
+ * a constant row base and are emitted one by one, the loop runs over the interior, where ranges prove the guard.
+ * The order inside each chain is untouched, so the bits are.
+ */
+#include "sched/tile.h"
+
+enum { MAX_TILE_ROWS = 14, MAX_BORDER_TILES = 8, ATTENTION_ROWS = 16 };
+
+/* ---- finding contractions ------------------------------------------------------------------------------------------------ */
+
+static bool is_plain_load(const Expr *e) { return e && e->kind == LX_LOAD && e->n_args == e->u.buf->rank && e->dtype == DT_F32; }
+
+/* b's step from one column to the next, 1 for packed panels (col/16, .., col%16), 0 if not linear. */
+static int64_t stride_along(Kernel *k, const Expr *load, const Iter *iter)
+{
+    int64_t coef;
+    const Buf *buf = load->u.buf;
+    if (lx_linear(k, lx_offset(k, buf, load->arg), iter, &coef, NULL))
+        return coef;
+    const Expr *last = load->arg[buf->rank - 1];
+    return last == lx_mod(k, lx_iter(k, iter), LOOP_LANES) && buf->pack ? 1 : 0;
+}
+
+static bool try_columns(Contraction *c, const LoopStack *stack, const Expr *a, const Expr *b, int *best)
+{
+    bool found = false;
+    const Expr *guard = c->fold->u.fold.guard;
+    for (uint32_t i = 0; i < stack->n; i++) {
+        Stmt *loop = stack->loop[i];
+        const Iter *iter = loop->u.loop.iter;
+        int64_t extent;
+        if (lx_uses_iter(a, iter) || !lx_uses_iter(b, iter) || (guard && lx_uses_iter(guard, iter)) ||
+            !loop_extent(loop, &extent) || extent < 2)
+            continue;
+        int64_t stride = stride_along(c->k, b, iter);
+        int score = (b->u.buf->space == BUF_WEIGHT ? 8 : 0) + (stride == 1 ? 4 : stride != 0) + (extent >= LOOP_LANES ? 2 : 0) +
+                    (i + 1 == stack->n);
+        if (stride == 0 || score <= *best)
+            continue;
+        *best = score;
+        c->a = a;
+        c->b = b;
+        c->col = loop;
+        c->n_cols = extent;
+        c->col_stride = stride;
+        found = true;
+    }
+    return found;
+}
+
+static void choose_row(Contraction *c, const LoopStack *stack)
+{
+    c->row = NULL;
+    c->n_rows = 1;
+    c->n_outer = 0;
+    for (uint32_t i = stack->n; i-- > 0;) {
+        Stmt *loop = stack->loop[i];
+        const Iter *iter = loop->u.loop.iter;
+        int64_t extent;
+        if (loop == c->col || c->row || lx_uses_iter(c->b, iter) || !lx_uses_iter(c->a, iter) ||
+            !loop_extent(loop, &extent) || stride_along(c->k, c->a, iter) == 0)
+            continue;
+        c->row = loop;
+        c->n_rows = extent;
+    }
+    for (uint32_t i = 0; i < stack->n; i++)
+        if (stack->loop[i] != c->col && stack->loop[i] != c->row) {
+            c->b_uses[c->n_outer] = lx_uses_iter(c->b, stack->loop[i]->u.loop.iter);
+            c->outer[c->n_outer++] = stack->loop[i];
+        }
+}
+
+bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, Contraction *c)
+{
+    *c = (Contraction){.k = k};
+    for (Stmt *s = list; s; s = s->next) {
+        if (s->kind == LS_FOLD && !c->fold)
+            c->fold = s;
+        else if ((s->kind != LS_LET && s->kind != LS_STORE) || !c->fold)
+            return false;
+    }
+    if (!c->fold || c->fold->u.fold.kind != FOLD_DOT || c->fold->u.fold.form != FORM_CHAIN ||
+        c->fold->u.fold.var->dtype != DT_F32 || !is_plain_load(c->fold->u.fold.a) || !is_plain_load(c->fold->u.fold.b))
+        return false;
+    c->after = c->fold->next;
+    int best = -1;
+    try_columns(c, stack, c->fold->u.fold.a, c->fold->u.fold.b, &best);
+    try_columns(c, stack, c->fold->u.fold.b, c->fold->u.fold.a, &best);
+    if (!c->col)
+        return false;
+    choose_row(c, stack);
+    return true;
+}
+
+/* ---- choosing a tile ------------------------------------------------------------------------------------------------------ */
+
+typedef struct TileShape {
+    int64_t rows, vectors; /* vectors of 16 columns */
+} TileShape;
+
+static bool tile_fits(const TargetInfo *t, int64_t rows, int64_t vectors)
+{
+    int64_t parts = LOOP_LANES / t->f32_lanes, acc = rows * vectors * parts;
+    return acc + vectors * parts + 1 <= t->vector_registers && (t->vector_registers < 32 || acc <= 26);
+}
+
+/* Cycles per position of k: FMAs on two ports, loads on two, four cycles of FMA latency. */
+static double tile_cycles(const TargetInfo *t, int64_t rows, int64_t vectors)
+{
+    double parts = (double)(LOOP_LANES / t->f32_lanes), fma = (double)(rows * vectors) * parts / 2,
+           loads = ((double)vectors * parts + (double)rows) / 2, cycles = fma > loads ? fma : loads;
+    return cycles > 4 ? cycles : 4;
+}
+
+static double covering_cycles(const TargetInfo *t, TileShape shape, int64_t n_rows, int64_t n_vectors, double k)
+{
+    double total = 0;
+    for (int side = 0; side < 2; side++) { /* full panels, then the narrower last one */
+        int64_t vectors = side ? n_vectors % shape.vectors : shape.vectors;
+        double panels = side ? vectors > 0 : (double)(n_vectors / shape.vectors);
+        if (panels <= 0)
+            continue;
+        int64_t rest = n_rows % shape.rows;
+        double overhead = 20 + 4 * (double)(shape.rows * vectors);
+        total += panels * (double)(n_rows / shape.rows) * (k * tile_cycles(t, shape.rows, vectors) + overhead);
+        if (rest)
+            total += panels * (k * tile_cycles(t, rest, vectors) + overhead);
+    }
+    return total;
+}
+
+static TileShape choose_tile(const TargetInfo *t, int64_t n_rows, int64_t n_cols, double k)
+{
+    TileShape best = {1, 1};
+    double best_cycles = 0;
+    int64_t n_vectors = (n_cols + LOOP_LANES - 1) / LOOP_LANES;
+    for (int64_t vectors = 1; vectors <= 8 && vectors <= n_vectors; vectors++)
+        for (int64_t rows = 1; rows <= MAX_TILE_ROWS && rows <= n_rows; rows++) {
+            TileShape shape = {rows, vectors};
+            if (!tile_fits(t, rows, vectors))
+                continue;
+            double cycles = covering_cycles(t, shape, n_rows, n_vectors, k);
+            if (best_cycles == 0 || cycles < best_cycles) {
+                best = shape;
+                best_cycles = cycles;
+            }
+        }
+    return best;
+}
+
+static double chain_length(const Stmt *fold)
+{
+    double k = 1;
+    for (uint32_t i = 0; i < fold->u.fold.n_axes; i++)
+        k *= (double)fold->u.fold.axis[i].extent;
+    return k;
+}
+
+/* ---- emitting one register tile --------------------------------------------------------------------------------------------- */
+
+/* How local row buffers of a (B) kernel are addressed once rows come in tiles; NULL in an (A) kernel. */
+typedef struct RowTile {
+    Map *wide;           /* Buf -> Buf with a leading row dimension */
+    const Expr *row;     /* index in the tile of the row at hand */
+} RowTile;
+
+typedef struct TileSubst {
+    Kernel *k;
+    const Iter *row, *col;
+    const Expr *row_value, *col_value;
+    const Var *var[8];
+    const Expr *var_value[8];
+    uint32_t n_vars;
+    const RowTile *rows;
+} TileSubst;
+
+static const Expr *tile_iter(void *user, const Iter *iter)
+{
+    TileSubst *t = user;
+    return iter == t->row ? t->row_value : iter == t->col ? t->col_value : NULL;
+}
+
+static const Expr *tile_var(void *user, const Var *var)
+{
+    TileSubst *t = user;
+    for (uint32_t i = 0; i < t->n_vars; i++)
+        if (t->var[i] == var)
+            return t->var_value[i];
+    return NULL;
+}
+
+static Buf *wide_buf(const RowTile *rows, const Buf *buf)
+{
+    return rows && buf->space == BUF_LOCAL ? map_get(rows->wide, KEY(buf)) : NULL;
+}
+
+static const Expr *tile_load(void *user, const Expr *load)
+{
+    TileSubst *t = user;
+    Buf *wide = wide_buf(t->rows, load->u.buf);
+    if (!wide)
+        return NULL;
+    const Expr *index[LOOP_MAX_RANK];
+    index[0] = t->rows->row;
+    for (uint32_t i = 0; i < load->u.buf->rank; i++)
+        index[i + 1] = load->arg[i];
+    bool masked = load->n_args > load->u.buf->rank;
+    return lx_load(t->k, wide, index, masked ? load->arg[load->n_args - 2] : NULL, masked ? load->arg[load->n_args - 1] : NULL);
+}
+
+static const Expr *apply(TileSubst *t, const Expr *e)
+{
+    ExprSubst subst = {.user = t, .iter = tile_iter, .var = tile_var, .load = t->rows ? tile_load : NULL};
+    return e ? lx_subst(t->k, e, &subst) : NULL;
+}
+
+/* A tile of rows x 16*vectors at (row0, col0): mma, then a put per store. limit: columns from col0 that exist, 0 for all. */
+static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, const Expr *col0, int64_t cols, int64_t limit,
+                        RowTile *row_tile, Stmt **tail)
+{
+    Kernel *k = c->k;
+    const Iter *r = kernel_iter(k, "r", 0, rows - 1), *n = kernel_iter(k, "n", 0, cols - 1);
+    const Expr *row = lx_add(k, row0, lx_iter(k, r));
+    if (row_tile)
+        row_tile->row = row;
+    TileSubst t = {.k = k, .row = c->row ? c->row->u.loop.iter : NULL, .col = c->col->u.loop.iter, .row_value = row,
+                   .col_value = lx_add(k, col0, lx_iter(k, n)), .rows = row_tile};
+    Stmt *mma = ls_new(k, LS_MMA);
+    const Var *tile = kernel_var(k, "t", DT_F32);
+    mma->u.mma.tile = tile;
+    mma->u.mma.row = r;
+    mma->u.mma.col = n;
+    mma->u.mma.rows = rows;
+    mma->u.mma.cols = cols;
+    mma->u.mma.kb = c->fold->u.fold.kb;
+    mma->u.mma.n_axes = c->fold->u.fold.n_axes;
+    for (uint32_t i = 0; i < c->fold->u.fold.n_axes; i++)
+        mma->u.mma.axis[i] = c->fold->u.fold.axis[i];
+    mma->u.mma.guard = apply(&t, c->fold->u.fold.guard);
+    if (mma->u.mma.guard && lx_is_true(mma->u.mma.guard))
+        mma->u.mma.guard = NULL;
+    mma->u.mma.a = apply(&t, c->a);
+    mma->u.mma.b = apply(&t, c->b);
+    mma->u.mma.col_limit = limit && limit < cols ? lx_int(k, limit) : NULL;
+    tail = ls_append(tail, mma);
+    t.var[0] = c->fold->u.fold.var;
+    t.var_value[0] = lx_var(k, tile);
+    t.n_vars = 1;
+    for (const Stmt *s = c->after; s; s = s->next) {
+        if (s->kind == LS_LET) {
+            t.var[t.n_vars] = s->u.let.var;
+            t.var_value[t.n_vars] = apply(&t, s->u.let.value);
+            t.n_vars++;
+            continue;
+        }
+        Stmt *put = ls_new(k, LS_PUT);
+        const Expr **index = ARENA_ARRAY(k->arena, const Expr *, s->u.store.n_index + 1);
+        Buf *wide = wide_buf(row_tile, s->u.store.buf);
+        uint32_t n_index = 0;
+        if (wide)
+            index[n_index++] = row;
+        for (uint32_t i = 0; i < s->u.store.n_index; i++)
+            index[n_index++] = apply(&t, s->u.store.index[i]);
+        put->u.put.tile = tile;
+        put->u.put.row = r;
+        put->u.put.col = n;
+        put->u.put.rows = rows;
+        put->u.put.cols = cols;
+        put->u.put.col_limit = mma->u.mma.col_limit;
+        put->u.put.buf = wide ? wide : s->u.store.buf;
+        put->u.put.n_index = n_index;
+        put->u.put.index = index;
+        put->u.put.value = apply(&t, s->u.store.value);
+        tail = ls_append(tail, put);
+    }
+    return tail;
+}
+
+/* ---- rows: interior in a loop, borders one by one ----------------------------------------------------------------------------- */
+
+static bool guard_is_free(const Contraction *c, const Expr *row0, int64_t rows)
+{
+    if (!c->row || !c->fold->u.fold.guard)
+        return true;
+    const Iter *r = kernel_iter(c->k, "r", 0, rows - 1);
+    const Expr *row = lx_add(c->k, row0, lx_iter(c->k, r));
+    return !lx_uses_iter(expr_replace_iter(c->k, c->fold->u.fold.guard, c->row->u.loop.iter, row), r);
+}
+
+typedef struct Panel {
+    const Expr *col0;
+    int64_t cols, limit;
+} Panel;
+
+static Stmt **emit_row_loop(const Contraction *c, int64_t first, int64_t end, int64_t rows, const Panel *p, RowTile *row_tile,
+                            Stmt **tail)
+{
+    Kernel *k = c->k;
+    if (first >= end)
+        return tail;
+    if (end - first == 1)
+        return emit_tile(c, lx_int(k, first * rows), rows, p->col0, p->cols, p->limit, row_tile, tail);
+    const Iter *ti = kernel_iter(k, "m", first, end - 1);
+    Stmt *body = NULL;
+    emit_tile(c, lx_mul(k, lx_iter(k, ti), rows), rows, p->col0, p->cols, p->limit, row_tile, &body);
+    return ls_append(tail, ls_for(k, ti, lx_int(k, first), lx_int(k, end), 1, BIND_SEQ, body));
+}
+
+/* All rows [0, n_rows) of one panel. */
+static Stmt **emit_rows(const Contraction *c, int64_t n_rows, int64_t rows, const Panel *p, RowTile *row_tile, Stmt **tail)
+{
+    Kernel *k = c->k;
+    int64_t full = n_rows / rows, rest = n_rows % rows, first = 0, end = full;
+    while (first < full && !guard_is_free(c, lx_int(k, first * rows), rows))
+        first++;
+    while (end > first && !guard_is_free(c, lx_int(k, (end - 1) * rows), rows))
+        end--;
+    bool borders = first > 0 || end < full || (rest && !guard_is_free(c, lx_int(k, full * rows), rest));
+    const Iter *probe = first < end ? kernel_iter(k, "m", first, end - 1) : NULL;
+    bool interior = !probe || guard_is_free(c, lx_mul(k, lx_iter(k, probe), rows), rows);
+    if (borders && (!interior || first + (full - end) > MAX_BORDER_TILES))
+        return emit_row_loop(c, 0, n_rows, 1, p, row_tile, tail); /* row by row: the guard is a branch */
+    for (int64_t i = 0; i < first; i++)
+        tail = emit_tile(c, lx_int(k, i * rows), rows, p->col0, p->cols, p->limit, row_tile, tail);
+    tail = emit_row_loop(c, first, end, rows, p, row_tile, tail);
+    for (int64_t i = end; i < full; i++)
+        tail = emit_tile(c, lx_int(k, i * rows), rows, p->col0, p->cols, p->limit, row_tile, tail);
+    if (rest)
+        tail = emit_tile(c, lx_int(k, full * rows), rest, p->col0, p->cols, p->limit, row_tile, tail);
+    return tail;
+}
+
+/* What one panel of columns needs: a statement list for its rows. */
+typedef struct PanelBody {
+    const Contraction *c;
+    int64_t n_rows;
+    TileShape shape;
+    RowTile *row_tile;
+    bool around; /* put the contraction's other loops that b does not use around the rows */
+} PanelBody;
+
+static Stmt *panel_body(const PanelBody *pb, const Panel *p)
+{
+    const Contraction *c = pb->c;
+    Stmt *body = NULL;
+    emit_rows(c, pb->n_rows, pb->shape.rows, p, pb->row_tile, &body);
+    for (uint32_t i = c->n_outer; pb->around && i-- > 0;) {
+        const Stmt *loop = c->outer[i];
+        if (!c->b_uses[i])
+            body = ls_for(c->k, loop->u.loop.iter, loop->u.loop.lo, loop->u.loop.hi, 1, BIND_SEQ, body);
+    }
+    return body;
+}
+
+/* One loop over all panels; the last may be narrower. */
+static Stmt *emit_panels(const PanelBody *pb)
+{
+    const Contraction *c = pb->c;
+    Kernel *k = c->k;
+    int64_t width = pb->shape.vectors * LOOP_LANES, full = c->n_cols / width, rest = c->n_cols % width;
+    Panel last = {lx_int(k, full * width), (rest + LOOP_LANES - 1) / LOOP_LANES * LOOP_LANES, rest % LOOP_LANES ? rest : 0};
+    if (full == 0)
+        return panel_body(pb, &last);
+    if (full == 1 && !rest) {
+        Panel only = {lx_int(k, 0), width, 0};
+        return panel_body(pb, &only);
+    }
+    const Iter *pi = kernel_iter(k, "p", 0, full - 1 + (rest > 0));
+    const Iter *in_full = full > 1 ? kernel_iter(k, "q", 0, full - 1) : NULL;
+    Panel p = {in_full ? lx_mul(k, lx_iter(k, in_full), width) : lx_int(k, 0), width, 0};
+    Stmt *body = panel_body(pb, &p);
+    if (in_full && !rest)
+        return ls_for(k, in_full, lx_int(k, 0), lx_int(k, full), 1, BIND_SEQ, body);
+    if (in_full) /* in the branch p < full, q = p with the tighter range, by a loop of one trip */
+        body = ls_for(k, in_full, lx_iter(k, pi), lx_add(k, lx_iter(k, pi), lx_int(k, 1)), 1, BIND_SEQ, body);
+    Stmt *branch = ls_new(k, LS_IF);
+    branch->u.branch.cond = lx_lt(k, lx_iter(k, pi), lx_int(k, full));
+    branch->u.branch.then = body;
+    branch->u.branch.otherwise = panel_body(pb, &last);
+    return ls_for(k, pi, lx_int(k, 0), lx_int(k, full + 1), 1, BIND_SEQ, branch);
+}
+
+/* ---- packing b of activations -------------------------------------------------------------------------------------------------- */
+
+/* Copies b into a local [N/16][K..][16] and makes the contraction read that; the statement goes before the row loop. */
+static Stmt *pack_locally(Contraction *c)
+{
+    Kernel *k = c->k;
+    const Stmt *fold = c->fold;
+    int64_t dim[LOOP_MAX_RANK];
+    const Expr *to[LOOP_MAX_RANK], *from[LOOP_MAX_RANK];
+    const Iter *axis[LOOP_MAX_FOLD_ITERS];
+    uint32_t rank = 0;
+    int64_t panels = (c->n_cols + LOOP_LANES - 1) / LOOP_LANES;
+    const Iter *panel = kernel_iter(k, "p", 0, panels - 1), *lane = kernel_iter(k, "l", 0, LOOP_LANES - 1);
+    const Expr *col = lx_add(k, lx_mul(k, lx_iter(k, panel), LOOP_LANES), lx_iter(k, lane)), *load = c->b;
+    dim[rank] = panels;
+    from[rank] = lx_div(k, lx_iter(k, c->col->u.loop.iter), LOOP_LANES);
+    to[rank++] = lx_iter(k, panel);
+    load = expr_replace_iter(k, load, c->col->u.loop.iter, col);
+    for (uint32_t i = 0; i < fold->u.fold.n_axes; i++) {
+        axis[i] = kernel_iter(k, "k", 0, fold->u.fold.axis[i].extent - 1);
+        load = expr_replace_iter(k, load, fold->u.fold.axis[i].iter, lx_iter(k, axis[i]));
+        dim[rank] = fold->u.fold.axis[i].extent;
+        from[rank] = lx_iter(k, fold->u.fold.axis[i].iter);
+        to[rank++] = lx_iter(k, axis[i]);
+    }
+    dim[rank] = LOOP_LANES;
+    from[rank] = lx_mod(k, lx_iter(k, c->col->u.loop.iter), LOOP_LANES);
+    to[rank++] = lx_iter(k, lane);
+    Buf *packed = kernel_buf(k, str_format(k->ctx, "%s_packed", c->b->u.buf->name), DT_F32, BUF_LOCAL, rank, dim);
+    const Expr *exists = lx_lt(k, col, lx_int(k, c->n_cols));
+    if (!lx_is_true(exists)) {
+        const Expr *index[LOOP_MAX_RANK];
+        for (uint32_t i = 0; i < load->u.buf->rank; i++)
+            index[i] = load->arg[i];
+        load = lx_load(k, load->u.buf, index, exists, lx_const(k, DT_F32, 0));
+    }
+    Stmt *body = ls_store(k, packed, to, load, NULL);
+    body = ls_for(k, lane, lx_int(k, 0), lx_int(k, LOOP_LANES), 1, BIND_SEQ, body);
+    for (uint32_t i = fold->u.fold.n_axes; i-- > 0;)
+        body = ls_for(k, axis[i], lx_int(k, 0), lx_int(k, fold->u.fold.axis[i].extent), 1, BIND_SEQ, body);
+    body = ls_for(k, panel, lx_int(k, 0), lx_int(k, panels), 1, BIND_SEQ, body);
+    c->b = lx_load(k, packed, from, NULL, NULL);
+    c->col_stride = 1;
+    return body;
+}
+
+/* ---- (A) ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool tensorize_nest(Kernel *k, const TargetInfo *target)
+{
+    Nest nest = nest_of(k->body);
+    Contraction c;
+    nest_merge(k, &nest);
+    LoopStack stack = {.n = nest.n};
+    for (uint32_t i = 0; i < nest.n; i++)
+        stack.loop[i] = nest.loop[i];
+    if (!contraction_find(k, nest.body, &stack, &c))
+        return false;
+    Stmt *pack = c.col_stride == 1 ? NULL : pack_locally(&c);
+    PanelBody pb = {.c = &c, .n_rows = c.n_rows, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
+                    .around = true};
+    Stmt *body = emit_panels(&pb);
+    if (pack) {
+        pack->next = body;
+        body = pack;
+    }
+    for (uint32_t i = c.n_outer; i-- > 0;) {
+        const Stmt *loop = c.outer[i];
+        if (c.b_uses[i])
+            body = ls_for(k, loop->u.loop.iter, loop->u.loop.lo, loop->u.loop.hi, 1, BIND_SEQ, body);
+    }
+    k->body = body;
+    return true;
+}
+
+/* ---- (B) ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_content_contraction(Kernel *k, Stmt *stmt, const Nest *rows, Contraction *c)
+{
+    if (stmt->kind != LS_FOR)
+        return false;
+    Stmt *alone = ls_new(k, LS_FOR); /* the loop without its followers */
+    *alone = *stmt;
+    alone->next = NULL;
+    Nest content = nest_of(alone);
+    LoopStack stack = {.n = rows->n};
+    for (uint32_t i = 0; i < rows->n; i++)
+        stack.loop[i] = rows->loop[i];
+    for (uint32_t i = 0; i < content.n && stack.n < NEST_MAX_LOOPS; i++)
+        stack.loop[stack.n++] = content.loop[i];
+    return content.n == 1 && contraction_find(k, content.body, &stack, c) && c->col == content.loop[0];
+}
+
+static bool free_of_var(void *user, const Expr *e) { return !lx_uses_var(e, user); }
+
+/* Vars defined by the row statements of one segment may not be read in another: there is one per row. */
+static bool defines_used_later(const Stmt *segment, const Stmt *segment_end)
+{
+    for (const Stmt *def = segment; def != segment_end; def = def->next) {
+        const Var *var = def->kind == LS_LET ? def->u.let.var : def->kind == LS_FOLD ? def->u.fold.var : NULL;
+        if (var && !stmts_each_expr(segment_end, free_of_var, (void *)(uintptr_t)var))
+            return true;
+    }
+    return false;
+}
+
+typedef struct WidenLocals {
+    Kernel *k;
+    Map *wide;
+    int64_t rows;
+} WidenLocals;
+
+static bool widen(void *user, const Buf *buf, const Expr *const *index, bool is_store)
+{
+    WidenLocals *w = user;
+    (void)index;
+    (void)is_store;
+    if (buf->space == BUF_LOCAL && !map_has(w->wide, KEY(buf))) {
+        int64_t dim[LOOP_MAX_RANK];
+        IG_CHECK(w->k->ctx, buf->rank + 1 <= LOOP_MAX_RANK);
+        dim[0] = w->rows;
+        for (uint32_t i = 0; i < buf->rank; i++)
+            dim[i + 1] = buf->dim[i];
+        map_set(w->wide, KEY(buf), kernel_buf(w->k, buf->name, buf->dtype, BUF_LOCAL, buf->rank + 1, dim));
+    }
+    return true;
+}
+
+static void widen_stores(Kernel *k, Stmt *list, const RowTile *rows)
+{
+    for (Stmt *s = list; s; s = s->next) {
+        if (s->kind == LS_FOR)
+            widen_stores(k, s->u.loop.body, rows);
+        Buf *wide = s->kind == LS_STORE ? wide_buf(rows, s->u.store.buf) : NULL;
+        if (!wide)
+            continue;
+        const Expr **index = ARENA_ARRAY(k->arena, const Expr *, s->u.store.n_index + 1);
+        index[0] = rows->row;
+        for (uint32_t i = 0; i < s->u.store.n_index; i++)
+            index[i + 1] = s->u.store.index[i];
+        s->u.store.buf = wide;
+        s->u.store.index = index;
+        s->u.store.n_index++;
+    }
+}
+
+/* `for r in [0, rows) { stmts with row := row0 + r }` for the statements [first, end). */
+static Stmt *row_segment(Kernel *k, const Stmt *first, const Stmt *end, const Iter *row, const Expr *row0, int64_t rows,
+                         RowTile *row_tile)
+{
+    Stmt *copy = NULL, **tail = &copy;
+    for (const Stmt *s = first; s != end; s = s->next) {
+        Stmt *one = ls_new(k, s->kind);
+        *one = *s;
+        one->next = NULL;
+        tail = ls_append(tail, one);
+    }
+    const Iter *r = kernel_iter(k, "r", 0, rows - 1);
+    row_tile->row = lx_iter(k, r);
+    TileSubst t = {.k = k, .row = row, .row_value = lx_add(k, row0, lx_iter(k, r)), .rows = row_tile};
+    ExprSubst subst = {.user = &t, .iter = tile_iter, .load = tile_load};
+    Stmt *body = ls_clone(k, copy, &subst);
+    widen_stores(k, body, row_tile);
+    return ls_for(k, r, lx_int(k, 0), lx_int(k, rows), 1, BIND_SEQ, body);
+}
+
+/* The stages for rows [row0, row0 + rows). */
+static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *contraction, const TargetInfo *target, const Expr *row0,
+                           int64_t rows, RowTile *row_tile)
+{
+    Stmt *body = NULL, **tail = &body;
+    const Iter *row = nest->loop[nest->n - 1]->u.loop.iter;
+    uint32_t i = 0;
+    for (Stmt *s = nest->body; s; i++) {
+        if (!contraction[i]) {
+            Stmt *end = s;
+            while (end && !contraction[i]) {
+                end = end->next;
+                i++;
+            }
+            i--;
+            tail = ls_append(tail, row_segment(k, s, end, row, row0, rows, row_tile));
+            s = end;
+            continue;
+        }
+        Contraction c = *contraction[i];
+        /* rows of the tile are counted from 0; in global accesses the row is row0 + r */
+        Stmt local_row = *nest->loop[nest->n - 1];
+        const Iter *r = kernel_iter(k, "t", 0, rows - 1);
+        const Expr *global_row = lx_add(k, row0, lx_iter(k, r));
+        local_row.u.loop.iter = r;
+        c.a = expr_replace_iter(k, c.a, row, global_row);
+        Stmt *fold = ls_new(k, LS_FOLD);
+        *fold = *c.fold;
+        fold->u.fold.guard = expr_replace_iter(k, c.fold->u.fold.guard, row, global_row);
+        c.fold = fold;
+        c.after = stmts_replace_iter(k, c.after, row, global_row);
+        c.row = &local_row;
+        c.n_rows = rows;
+        PanelBody pb = {.c = &c, .n_rows = rows, .shape = choose_tile(target, rows, c.n_cols, chain_length(c.fold)),
+                        .row_tile = row_tile};
+        tail = ls_append(tail, emit_panels(&pb));
+        s = s->next;
+    }
+    return body;
+}
+
+static bool tensorize_rows(Kernel *k, const TargetInfo *target)
+{
+    Nest nest = nest_of(k->body);
+    int64_t n_rows;
+    if (nest.n == 0 || !loop_extent(nest.loop[nest.n - 1], &n_rows))
+        return false;
+    uint32_t n_stmts = 0, n_found = 0;
+    for (Stmt *s = nest.body; s; s = s->next)
+        n_stmts++;
+    Contraction **contraction = ARENA_ARRAY(k->arena, Contraction *, n_stmts + 1);
+    uint32_t i = 0;
+    const Iter *row = nest.loop[nest.n - 1]->u.loop.iter;
+    for (Stmt *s = nest.body; s; s = s->next, i++) {
+        Contraction c;
+        if (is_content_contraction(k, s, &nest, &c) && !lx_uses_iter(c.b, row)) {
+            contraction[i] = arena_copy(k->arena, &c, sizeof c);
+            n_found++;
+        }
+    }
+    if (!n_found)
+        return false;
+    i = 0;
+    for (Stmt *s = nest.body; s; s = s->next, i++)
+        if (!contraction[i]) {
+            Stmt *end = s;
+            for (uint32_t j = i; end && !contraction[j]; j++)
+                end = end->next;
+            if (defines_used_later(s, end))
+                return false;
+        }
+    WidenLocals w = {k, map_create(k->arena), n_rows < ATTENTION_ROWS ? n_rows : ATTENTION_ROWS};
+    stmts_each_access(k->arena, nest.body, widen, &w);
+    Stmt *body = NULL, **tail = &body;
+    for (i = 0; i < n_stmts; i++)
+        if (contraction[i] && contraction[i]->col_stride != 1)
+            tail = ls_append(tail, pack_locally(contraction[i]));
+    RowTile row_tile = {.wide = w.wide};
+    int64_t full = n_rows / w.rows, rest = n_rows % w.rows;
+    const Iter *ti = kernel_iter(k, "m", 0, full - 1);
+    Stmt *tile = row_tile_body(k, &nest, contraction, target, lx_mul(k, lx_iter(k, ti), w.rows), w.rows, &row_tile);
+    tail = ls_append(tail, ls_for(k, ti, lx_int(k, 0), lx_int(k, full), 1, BIND_SEQ, tile));
+    if (rest)
+        ls_append(tail, row_tile_body(k, &nest, contraction, target, lx_int(k, full * w.rows), rest, &row_tile));
+    nest.n--;
+    nest.body = body;
+    k->body = nest_rebuild(k, &nest);
+    return true;
+}
+
+bool pass_tensorize(PassCtx *pc, Unit *unit)
+{
+    Schedule *s = unit->schedule;
+    bool changed = false;
+    for (uint32_t i = 0; i < s->groups.len; i++) {
+        Kernel *k = s->groups.data[i]->kernel;
+        if (tensorize_nest(k, pc->options->target) || tensorize_rows(k, pc->options->target))
+            changed = true;
+    }
+    return changed;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Contractions inside a kernel body, as pack and tensorize see them. Private to sched/. */
+#ifndef IGATA_TILE_H
+#define IGATA_TILE_H
+
+#include "sched/sched_int.h"
+
+typedef struct LoopStack { /* loops around a statement list, outermost first */
+    uint32_t n;
+    Stmt *loop[NEST_MAX_LOOPS];
+} LoopStack;
+
+/* An f32 chain fold with its stores in one statement list: tile[row][col] += a(row, k) * b(k, col). */
+typedef struct Contraction {
+    Kernel *k;
+    Stmt *fold, *after;   /* the fold; the lets and stores behind it */
+    const Expr *a, *b;    /* loads; exchanged with the fold's where that suits (a product does not care) */
+    Stmt *row, *col;      /* loops; row NULL: one row */
+    int64_t n_rows, n_cols;
+    int64_t col_stride;   /* of b, in elements; LOOP_LANES-packed weights count as 1 */
+    Stmt *outer[NEST_MAX_LOOPS]; /* the other loops, outermost first */
+    uint32_t n_outer;
+    bool b_uses[NEST_MAX_LOOPS]; /* outer[i]: b depends on it (batch, groups) */
+} Contraction;
+
+/* Whether list is such a contraction under the loops of stack with a column loop. */
+bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, Contraction *c);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * vectorize: 16 lanes on innermost loops. Perfect nests are first reordered so that the innermost loop is the one along which
+ * most accesses are contiguous, and neighbouring loops are merged where memory is contiguous across them. A loop whose
+ * iterations are independent, whose body has no mma, and whose stores are contiguous along it (or at least not scattered while
+ * loads are contiguous) becomes BIND_VEC. Folds over a contiguous axis inside a row are vectors already: their form is 16
+ * lanes; then the loops around them stay scalar.
+ */
+#include "sched/sched_int.h"
+
+typedef struct Contiguity {
+    Kernel *k;
+    const Iter *iter;
+    int unit, zero, strided; /* accesses by stride along iter */
+    int store_unit, store_other;
+} Contiguity;
+
+static bool count_access(void *user, const Buf *buf, const Expr *const *index, bool is_store)
+{
+    Contiguity *c = user;
+    int64_t coef;
+    bool linear = lx_linear(c->k, lx_offset(c->k, buf, index), c->iter, &coef, NULL);
+    if (linear && coef == 1)
+        c->unit++;
+    else if (linear && coef == 0)
+        c->zero++;
+    else
+        c->strided++;
+    if (is_store) {
+        c->store_unit += linear && coef == 1;
+        c->store_other += !(linear && coef == 1);
+    }
+    return true;
+}
+
+static Contiguity contiguity(Kernel *k, const Stmt *list, const Iter *iter)
+{
+    Contiguity c = {.k = k, .iter = iter};
+    stmts_each_access(k->arena, list, count_access, &c);
+    return c;
+}
+
+static bool has_kind(const Stmt *list, StmtKind kind)
+{
+    for (const Stmt *s = list; s; s = s->next)
+        if (s->kind == kind || (s->kind == LS_FOR && has_kind(s->u.loop.body, kind)) ||
+            (s->kind == LS_IF && (has_kind(s->u.branch.then, kind) || has_kind(s->u.branch.otherwise, kind))))
+            return true;
+    return false;
+}
+
+/* A fold of the list runs along memory on its last axis: the emitter makes it a vector loop itself. */
+static bool folds_along_memory(Kernel *k, const Stmt *list)
+{
+    for (const Stmt *s = list; s; s = s->next) {
+        if (s->kind != LS_FOLD || s->u.fold.n_axes == 0)
+            continue;
+        const FoldAxis *last = &s->u.fold.axis[s->u.fold.n_axes - 1];
+        Stmt one = *s;
+        one.next = NULL;
+        Contiguity c = contiguity(k, &one, last->iter);
+        if (c.unit > 0 && c.strided == 0 && last->extent >= LOOP_LANES)
+            return true;
+    }
+    return false;
+}
+
+static bool stores_every_iteration(const Stmt *list, const Iter *iter)
+{
+    for (const Stmt *s = list; s; s = s->next) {
+        if (s->kind == LS_STORE) {
+            bool uses = false;
+            for (uint32_t i = 0; i < s->u.store.n_index; i++)
+                uses |= lx_uses_iter(s->u.store.index[i], iter);
+            if (!uses)
+                return false;
+        } else if (s->kind != LS_LET && s->kind != LS_FOLD && s->kind != LS_CHECK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool may_vectorize(Kernel *k, const Stmt *loop)
+{
+    int64_t extent;
+    if (!loop_extent(loop, &extent) || extent < 2 || !stores_every_iteration(loop->u.loop.body, loop->u.loop.iter) ||
+        folds_along_memory(k, loop->u.loop.body))
+        return false;
+    Contiguity c = contiguity(k, loop->u.loop.body, loop->u.loop.iter);
+    return c.store_other == 0 && c.store_unit > 0;
+}
+
+/* The loop of a perfect nest that should be innermost, or the present one. */
+static void choose_innermost(Kernel *k, Nest *nest)
+{
+    int best_score = -1;
+    uint32_t best = nest->n - 1;
+    if (!stores_every_iteration(nest->body, nest->loop[nest->n - 1]->u.loop.iter) || folds_along_memory(k, nest->body))
+        return;
+    for (uint32_t i = 0; i < nest->n; i++) {
+        int64_t extent;
+        if (!loop_extent(nest->loop[i], &extent))
+            return;
+        Contiguity c = contiguity(k, nest->body, nest->loop[i]->u.loop.iter);
+        int score = c.store_other ? 0 : 16 * c.store_unit + 2 * c.unit + c.zero + (extent >= LOOP_LANES ? 8 : 0);
+        if (score > best_score || (score == best_score && i == nest->n - 1)) {
+            best_score = score;
+            best = i;
+        }
+    }
+    Stmt *chosen = nest->loop[best];
+    for (uint32_t i = best; i + 1 < nest->n; i++)
+        nest->loop[i] = nest->loop[i + 1];
+    nest->loop[nest->n - 1] = chosen;
+}
+
+static Stmt *vectorize_list(Kernel *k, Stmt *list);
+
+static Stmt *vectorize_nest(Kernel *k, Stmt *loop)
+{
+    Nest nest = nest_of(loop);
+    bool simple = !has_kind(nest.body, LS_FOR) && !has_kind(nest.body, LS_MMA) && !has_kind(nest.body, LS_IF);
+    bool all_seq = true;
+    for (uint32_t i = 0; i < nest.n; i++)
+        all_seq &= nest.loop[i]->u.loop.bind == BIND_SEQ;
+    if (simple && all_seq) {
+        choose_innermost(k, &nest);
+        nest_merge(k, &nest);
+        Stmt *inner = nest.loop[nest.n - 1];
+        Stmt probe = *inner;
+        probe.u.loop.body = nest.body;
+        if (may_vectorize(k, &probe))
+            nest.loop[nest.n - 1] = ls_for(k, inner->u.loop.iter, inner->u.loop.lo, inner->u.loop.hi, LOOP_LANES, BIND_VEC, NULL);
+    } else {
+        nest.body = vectorize_list(k, nest.body);
+    }
+    return nest_rebuild(k, &nest);
+}
+
+static Stmt *vectorize_list(Kernel *k, Stmt *list)
+{
+    Stmt *result = NULL, **tail = &result;
+    for (Stmt *s = list, *next; s; s = next) {
+        next = s->next;
+        s->next = NULL;
+        if (s->kind == LS_FOR) {
+            s = vectorize_nest(k, s);
+        } else if (s->kind == LS_IF) {
+            s->u.branch.then = vectorize_list(k, s->u.branch.then);
+            s->u.branch.otherwise = vectorize_list(k, s->u.branch.otherwise);
+        }
+        tail = ls_append(tail, s);
+    }
+    return result;
+}
+
+bool pass_vectorize(PassCtx *pc, Unit *unit)
+{
+    (void)pc;
+    Schedule *s = unit->schedule;
+    for (uint32_t i = 0; i < s->groups.len; i++) {
+        Kernel *k = s->groups.data[i]->kernel;
+        k->body = vectorize_list(k, k->body);
+    }
+    return true;
+}
