@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fold: a node whose operands are constants is evaluated by ref32, the contract's own evaluator, so nothing changes but
+ * the time of day. Results larger than FOLD_BYTES stay (a broadcast constant would only grow the artifact); a node that
+ * makes more bytes than it reads stays unless it is small. */
+#include "pass/pass.h"
+
+enum { FOLD_BYTES = 64 << 20, SMALL_BYTES = 1 << 12 };
+
+static bool is_foldable(const Node *node)
+{
+    uint64_t in_bytes = 0, out_bytes = 0, bytes;
+    if (node->n_in == 0 || node->n_region || node->op == OP_call || (op_info[node->op].traits & OT_PINNED))
+        return false;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const Val *in = node->in[i].val;
+        if (in && !val_const(in))
+            return false;
+        if (in && type_bytes(in->type, &bytes))
+            in_bytes += bytes;
+    }
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        if (!type_bytes(node->out[i].type, &bytes))
+            return false;
+        out_bytes += bytes;
+    }
+    return out_bytes <= FOLD_BYTES && (out_bytes <= in_bytes || out_bytes <= SMALL_BYTES);
+}
+
+static Tensor *tensor_of(Arena *arena, const Weight *weight)
+{
+    Tensor *t = ARENA_NEW(arena, Tensor);
+    t->dtype = t->store = weight->type->dtype;
+    t->rank = weight->type->rank;
+    for (uint32_t i = 0; i < t->rank; i++)
+        t->dim[i] = type_dim(weight->type, i);
+    (void)type_count(weight->type, &t->count);
+    t->data = (void *)(uintptr_t)weight->data;
+    return t;
+}
+
+static bool fold_node(PassCtx *pc, Module *module, Node *node)
+{
+    Tensor **in = ARENA_ARRAY(pc->tmp, Tensor *, node->n_in + 1), **out = ARENA_ARRAY(pc->tmp, Tensor *, node->n_out + 1);
+    for (uint32_t i = 0; i < node->n_in; i++)
+        in[i] = node->in[i].val ? tensor_of(pc->tmp, val_const(node->in[i].val)) : NULL;
+    if (!eval_node_const(pc->ctx, pc->tmp, node, in, out))
+        return false;
+    Builder b = ir_before_node(node, loc_from(pc->ctx, node->loc, "fold"));
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        Str name = str_format(pc->ctx, "%s_folded_%u_%u", loc_name(pc->ctx, node->loc), node->id, i);
+        Weight *weight = module_weight(module, name, node->out[i].type, out[i]->data, true);
+        ir_replace_all(&node->out[i], op_const_weight(&b, weight));
+    }
+    ir_erase(node);
+    return true;
+}
+
+bool pass_fold(PassCtx *pc, Unit *unit)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < unit->module->funcs.len; i++) {
+        Region *body = unit->module->funcs.data[i]->body;
+        for (Node *node = body->first, *next; node; node = next) {
+            next = node->next;
+            if (is_foldable(node))
+                changed |= fold_node(pc, unit->module, node);
+        }
+    }
+    return changed;
+}
