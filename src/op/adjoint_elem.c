@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gradients of the elementwise ops. Kinks: abs at 0 has slope 0; min and max of equal operands give each one half (torch);
+ * pow has slope 0 in x where y = 0, and in y where x = 0 (torch). Operands on which select or pow must not depend are made
+ * harmless before they enter, not after, so that no 0 * inf arises in a second derivative.
+ */
+#include "op/adjoint_int.h"
+
+/* ---- unary: in_grad = g * f'(x), from x and y = f(x) --------------------------------------------------------- */
+
+static Val *square(Builder *b, Val *x) { return adj_mul(b, x, x); }
+static Val *neg(Builder *b, Val *x) { return op_unary(b, OP_neg, x); }
+static Val *minus(Builder *b, Val *x, Val *y) { return op_binary(b, OP_sub, x, y); }
+static Val *over(Builder *b, Val *x, Val *y) { return op_binary(b, OP_div, x, y); }
+/* 1 - x */
+static Val *one_minus(Builder *b, Val *x) { return x ? minus(b, op_like(b, x, 1), x) : NULL; }
+
+/* name: b, x, y, g are at hand; the expression is the operand's gradient */
+#define RULE(name, expression)                                                                                         \
+    bool adjoint_##name(AdjointArgs *args)                                                                             \
+    {                                                                                                                  \
+        Builder *b = args->b;                                                                                          \
+        Val *x = adj_in(args, 0), *y = adj_out(args, 0), *g = args->out_grad[0];                                       \
+        (void)b, (void)x, (void)y;                                                                                           \
+        if (!adj_wanted(args, 0))                                                                                      \
+            return true;                                                                                               \
+        return adj_give(args, 0, expression);                                                                          \
+    }
+RULE(neg, neg(b, g))
+RULE(abs, adj_mul(b, g, op_unary(b, OP_sign, x)))
+RULE(sqrt, over(b, adj_scale(b, g, 0.5), y))
+RULE(rsqrt, adj_mul(b, g, adj_scale(b, adj_mul(b, square(b, y), y), -0.5)))
+RULE(exp, adj_mul(b, g, y))
+RULE(expm1, adj_mul(b, g, adj_plus(b, y, 1)))
+RULE(log, over(b, g, x))
+RULE(log1p, over(b, g, adj_plus(b, x, 1)))
+RULE(sin, adj_mul(b, g, op_unary(b, OP_cos, x)))
+RULE(cos, adj_mul(b, g, neg(b, op_unary(b, OP_sin, x))))
+RULE(tan, adj_mul(b, g, adj_plus(b, square(b, y), 1)))
+RULE(asin, adj_mul(b, g, op_unary(b, OP_rsqrt, one_minus(b, square(b, x)))))
+RULE(acos, adj_mul(b, g, neg(b, op_unary(b, OP_rsqrt, one_minus(b, square(b, x))))))
+RULE(atan, over(b, g, adj_plus(b, square(b, x), 1)))
+RULE(sinh, adj_mul(b, g, op_unary(b, OP_cosh, x)))
+RULE(cosh, adj_mul(b, g, op_unary(b, OP_sinh, x)))
+RULE(tanh, adj_mul(b, g, one_minus(b, square(b, y))))
+RULE(asinh, adj_mul(b, g, op_unary(b, OP_rsqrt, adj_plus(b, square(b, x), 1))))
+RULE(acosh, adj_mul(b, g, op_unary(b, OP_rsqrt, adj_plus(b, square(b, x), -1))))
+RULE(atanh, over(b, g, one_minus(b, square(b, x))))
+RULE(erf, adj_mul(b, g, adj_scale(b, op_unary(b, OP_exp, neg(b, square(b, x))), 1.12837916709551257390)))
+RULE(sigmoid, adj_mul(b, g, adj_mul(b, y, one_minus(b, y))))
+RULE(cast, op_cast_to(b, g, x->type->dtype))
+
+/* ---- binary and ternary ------------------------------------------------------------------------------------------ */
+
+/* first, second: gradients of the operands; i, j the operands, g the result's gradient */
+#define RULE2(name, first, second)                                                                                     \
+    bool adjoint_##name(AdjointArgs *args)                                                                             \
+    {                                                                                                                  \
+        Builder *b = args->b;                                                                                          \
+        Val *x = adj_in(args, 0), *y = adj_in(args, 1), *out = adj_out(args, 0), *g = args->out_grad[0];               \
+        (void)b, (void)x, (void)y, (void)out;                                                                                   \
+        if (!adj_wanted(args, 0))                                                                                      \
+            return true;                                                                                               \
+        return adj_give(args, 0, first) && adj_give(args, 1, second);                                                  \
+    }
+
+/* one operand of max (min) is greater (smaller): it takes g; both equal: half each; else nothing */
+static Val *winner(Builder *b, Val *g, Val *loser, Val *x)
+{
+    Val *zero = g ? op_like(b, g, 0) : NULL;
+    Val *wins = op_binary(b, OP_lt, loser, x), *tie = op_binary(b, OP_eq, loser, x);
+    return op_select(b, tie, adj_scale(b, g, 0.5), op_select(b, wins, g, zero));
+}
+
+static Val *winner_min(Builder *b, Val *g, Val *loser, Val *x)
+{
+    Val *zero = g ? op_like(b, g, 0) : NULL;
+    Val *wins = op_binary(b, OP_lt, x, loser), *tie = op_binary(b, OP_eq, loser, x);
+    return op_select(b, tie, adj_scale(b, g, 0.5), op_select(b, wins, g, zero));
+}
+
+/* y * x^(y-1), 0 where y is 0 */
+static Val *pow_in_base(Builder *b, Val *x, Val *y)
+{
+    Val *zero = op_binary(b, OP_eq, y, op_like(b, y, 0));
+    Val *exponent = op_select(b, zero, op_like(b, y, 1), adj_plus(b, y, -1));
+    return adj_mul(b, y, op_binary(b, OP_pow, x, exponent));
+}
+
+/* log(x), 0 where x is 0 and y is not negative */
+static Val *pow_log(Builder *b, Val *x, Val *y)
+{
+    Val *zero = op_binary(b, OP_eq, x, op_like(b, x, 0));
+    Val *quiet = op_binary(b, OP_and, zero, op_binary(b, OP_le, op_like(b, y, 0), y));
+    return op_unary(b, OP_log, op_select(b, quiet, op_like(b, x, 1), x));
+}
+
+RULE2(add, g, g)
+RULE2(sub, g, neg(b, g))
+RULE2(mul, adj_mul(b, g, y), adj_mul(b, g, x))
+RULE2(div, over(b, g, y), neg(b, over(b, adj_mul(b, g, out), y)))
+RULE2(rem, g, neg(b, adj_mul(b, g, op_unary(b, OP_trunc, over(b, x, y)))))
+RULE2(mod, g, neg(b, adj_mul(b, g, op_unary(b, OP_floor, over(b, x, y)))))
+RULE2(max, winner(b, g, y, x), winner(b, g, x, y))
+RULE2(min, winner_min(b, g, y, x), winner_min(b, g, x, y))
+RULE2(pow, adj_mul(b, g, pow_in_base(b, x, y)), adj_mul(b, g, adj_mul(b, out, pow_log(b, x, y))))
+
+bool adjoint_select(AdjointArgs *args)
+{
+    Builder *b = args->b;
+    Val *cond = adj_in(args, 0), *g = args->out_grad[0];
+    if (!adj_wanted(args, 1))
+        return true;
+    Val *zero = op_like(b, g, 0);
+    return adj_give(args, 1, op_select(b, cond, g, zero)) && adj_give(args, 2, op_select(b, cond, zero, g));
+}
+
+bool adjoint_fma(AdjointArgs *args)
+{
+    Builder *b = args->b;
+    Val *x = adj_in(args, 0), *y = adj_in(args, 1), *g = args->out_grad[0];
+    if (!adj_wanted(args, 0))
+        return true;
+    return adj_give(args, 0, adj_mul(b, g, y)) && adj_give(args, 1, adj_mul(b, g, x)) && adj_give(args, 2, g);
+}
