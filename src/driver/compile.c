@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a module to code: tensor passes once, then schedule, loops and machine code per target. */
+#include "driver/driver.h"
+
+#include <string.h>
+
+static bool verify_schedule(void *user, PassLevel level, const Unit *unit)
+{
+    (void)user;
+    return sched_verify(unit->schedule, level);
+}
+
+static void print_schedule(void *user, Text *text, PassLevel level, const Unit *unit)
+{
+    (void)user;
+    (void)level;
+    sched_print(text, unit->schedule);
+}
+
+static bool run_passes(Context *ctx, Unit *unit, const DriverOptions *options, const PassOptions *pass_options,
+                       const char *const *names, int64_t *n_optional, bool *stopped, Program *times)
+{
+    const PassDef *passes[32];
+    uint32_t n = 0;
+    for (; names[n]; n++) {
+        IG_CHECK(ctx, n < IG_COUNT(passes));
+        passes[n] = driver_find_pass(names[n]);
+        IG_CHECK(ctx, passes[n]);
+    }
+    PassCtx pc = {.ctx = ctx, .tmp = arena_create(ctx), .options = pass_options, .dump = options->dump,
+                  .dump_user = options->dump_user, .verify = verify_schedule, .print_unit = print_schedule,
+                  .n_optional_run = *n_optional};
+    bool ok = pass_run(&pc, unit, passes, n);
+    *n_optional = pc.n_optional_run;
+    *stopped = pc.stopped;
+    for (uint32_t i = 0; times && i < pc.times.len; i++)
+        vec_push(ctx_arena(ctx), &times->times, pc.times.data[i]);
+    arena_destroy(pc.tmp);
+    return ok;
+}
+
+Func *driver_entry(Context *ctx, Module *module, const char *name)
+{
+    for (uint32_t i = 0; i < module->funcs.len; i++) {
+        Func *func = module->funcs.data[i];
+        if (func->entry && (!name || strcmp(func->name, name) == 0))
+            return func;
+    }
+    diag_report(ctx, 0, DIAG_driver_no_entry, name ? name : "");
+    return NULL;
+}
+
+static bool has_output(const Func *func, const Val *val)
+{
+    for (uint32_t i = 0; i < func_n_out(func); i++)
+        if (func_out(func, i) == val)
+            return true;
+    return false;
+}
+
+bool driver_also_output(Context *ctx, Func *func, const char *name)
+{
+    bool all = strcmp(name, "all") == 0, found = false;
+    VEC(Val *) extra = {0};
+    Arena *arena = func->module->arena;
+    REGION_FOREACH(node, func->body)
+        for (uint32_t i = 0; i < node->n_out; i++) {
+            bool wanted = all || strcmp(loc_name(ctx, node->loc), name) == 0;
+            if (!wanted || node->op == OP_const || node->out[i].type->kind != TY_TENSOR)
+                continue;
+            found = true;
+            if (!has_output(func, &node->out[i]))
+                vec_push(arena, &extra, &node->out[i]);
+        }
+    if (!found && !all)
+        return diag_report(ctx, 0, DIAG_driver_no_value, name);
+    Node *yield = func->body->last;
+    uint32_t n = yield->n_in, total = n + extra.len;
+    Val **values = ARENA_ARRAY(arena, Val *, total + 1);
+    Str *names = ARENA_ARRAY(arena, Str, total + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        values[i] = ir_in(yield, i);
+        names[i] = func->out_names[i];
+    }
+    for (uint32_t i = 0; i < extra.len; i++) {
+        values[n + i] = extra.data[i];
+        names[n + i] = str_format(ctx, "%s.%u", loc_name(ctx, extra.data[i]->def->loc), extra.data[i]->id);
+    }
+    Loc loc = yield->loc;
+    ir_erase(yield);
+    func_yield(func, loc, values, names, total);
+    return true;
+}
+
+bool driver_optimize(Context *ctx, Module *module, const DriverOptions *options, Program *times)
+{
+    Unit unit = {.module = module};
+    int64_t n_optional = 0;
+    bool stopped;
+    Pipeline pipeline = driver_pipeline(options->pass.opt_level, options->pass.eager);
+    return run_passes(ctx, &unit, options, &options->pass, pipeline.tensor, &n_optional, &stopped, times);
+}
+
+static bool shapes_are_static(Context *ctx, const Func *func)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < func->body->params.len; i++) {
+        const Type *type = func->body->params.data[i]->type;
+        if (type->kind != TY_TENSOR) {
+            ok = diag_report(ctx, 0, DIAG_driver_not_tensor, func->in_names[i]);
+        } else if (!type_is_static(type)) {
+            Text text;
+            text_init(&text, func->module->arena);
+            type_print(&text, type);
+            ok = diag_report(ctx, 0, DIAG_driver_symbolic, func->in_names[i], text.data);
+        }
+    }
+    REGION_FOREACH(node, func->body)
+        for (uint32_t i = 0; ok && i < node->n_out; i++)
+            if (node->out[i].type->kind != TY_TENSOR || !type_is_static(node->out[i].type)) {
+                Text text;
+                text_init(&text, func->module->arena);
+                type_print(&text, node->out[i].type);
+                ok = diag_report(ctx, node->loc, DIAG_driver_dynamic, op_info[node->op].name, text.data);
+            }
+    return ok;
+}
+
+static bool compile_variant(Program *p, const TargetInfo *target, int64_t n_optional)
+{
+    Context *ctx = p->ctx;
+    DriverVariant *v = &p->variant[p->n_variants++];
+    PassOptions pass = p->options.pass;
+    bool stopped;
+    pass.target = target;
+    v->target = target;
+    v->schedule = sched_create(ctx, p->module, p->func);
+    Unit unit = {.module = p->module, .schedule = v->schedule};
+    Pipeline pipeline = driver_pipeline(pass.opt_level, pass.eager);
+    if (!run_passes(ctx, &unit, &p->options, &pass, pipeline.sched, &n_optional, &stopped, p))
+        return false;
+    if (stopped)
+        return true;
+    CgenOptions cg = {.target = target, .opt_level = pass.opt_level, .symbol_suffix = "", .output = CGEN_OBJECT,
+                      .ftz = p->options.ftz};
+    return cgen_emit(ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
+                     &v->object);
+}
+
+Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOptions *options)
+{
+    Program *p = ARENA_NEW(ctx_arena(ctx), Program);
+    p->ctx = ctx;
+    p->module = module;
+    p->func = func;
+    p->options = *options;
+    Unit unit = {.module = module};
+    int64_t n_optional = 0;
+    bool stopped;
+    Pipeline pipeline = driver_pipeline(options->pass.opt_level, options->pass.eager);
+    if (!run_passes(ctx, &unit, options, &options->pass, pipeline.tensor, &n_optional, &stopped, p))
+        return NULL;
+    if (stopped)
+        return p;
+    if (!shapes_are_static(ctx, func))
+        return NULL;
+    for (uint32_t i = 0; i < options->n_targets; i++)
+        if (!compile_variant(p, options->target[i], n_optional)) {
+            driver_destroy(p);
+            return NULL;
+        }
+    return p;
+}
+
+void driver_destroy(Program *program)
+{
+    for (uint32_t i = 0; program && i < program->n_variants; i++)
+        sched_destroy(program->variant[i].schedule);
+}

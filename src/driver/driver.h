@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * driver: pipelines as data, and the way from a module to an artifact. The API and the command line are thin above it.
+ */
+#ifndef IGATA_DRIVER_H
+#define IGATA_DRIVER_H
+
+#include "art/art.h"
+#include "cgen/cgen.h"
+#include "front/front.h"
+#include "sched/sched.h"
+
+enum { DRIVER_MAX_TARGETS = 8 };
+
+typedef struct DriverOptions {
+    PassOptions pass;                                 /* target is set per variant */
+    const TargetInfo *target[DRIVER_MAX_TARGETS];     /* variants of one artifact, same machine */
+    uint32_t n_targets;
+    bool ftz;
+    uint8_t model_sha256[32];                         /* of the source file, for the artifact's note */
+    void (*dump)(void *user, const char *pass, const char *text); /* --print-after, --dump-after */
+    void *dump_user;
+} DriverOptions;
+
+/* One entry function compiled for one target. */
+typedef struct DriverVariant {
+    const TargetInfo *target;
+    Schedule *schedule;
+    Blob object;                  /* relocatable, defines every kernel of the schedule */
+} DriverVariant;
+typedef struct Program {
+    Context *ctx;
+    Module *module;
+    Func *func;
+    DriverOptions options;
+    DriverVariant variant[DRIVER_MAX_TARGETS];
+    uint32_t n_variants;
+    VEC(struct PassTime) times;
+} Program;
+
+/* pipeline.c: the passes of one level. Names refer to pass_defs and sched_pass_defs. */
+typedef struct Pipeline {
+    const char *const *tensor; /* each ends with NULL */
+    const char *const *sched;
+} Pipeline;
+Pipeline driver_pipeline(int opt_level, bool eager);
+const PassDef *driver_find_pass(const char *id); /* of any level; NULL if there is none */
+
+/* The first entry function, or NULL after reporting. */
+Func *driver_entry(Context *ctx, Module *module, const char *name);
+/* Makes values outputs as well: name is an output's source node, or "all" for every tensor value. False after reporting. */
+bool driver_also_output(Context *ctx, Func *func, const char *name);
+/* Runs the tensor-level pipeline in place. times may be NULL. False after reporting. */
+bool driver_optimize(Context *ctx, Module *module, const DriverOptions *options, Program *times);
+/* Optimises (module is changed) and generates code for every target; the module must have static shapes and outlive the program.
+ * NULL after reporting. */
+Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOptions *options);
+void driver_destroy(Program *program);
+/* Output by extension: .so, .o, .a (with a header beside it), .ll, .s. False after reporting; then no file is left. */
+bool driver_write(Program *program, const char *path);
+/* "dot+add+gelu"-like listing line of a phase as `inspect` shows it. */
+Str driver_phase_line(const Program *program, const Schedule *schedule, uint32_t phase);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the artifact writer needs to know about a program, and streaming of its constants. */
+#include "driver/driver.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define IGATA_VERSION_TEXT "igata 0.1.0"
+
+/* ---- text of a kernel's source --------------------------------------------------------------------------------------------- */
+
+static Str source_nodes(Context *ctx, Arena *arena, const Group *g)
+{
+    Text text;
+    text_init(&text, arena);
+    Str last = NULL;
+    for (uint32_t i = 0; i < g->nodes.len; i++) {
+        Str name = loc_name(ctx, g->nodes.data[i]->loc);
+        if (name == last)
+            continue;
+        text_addf(&text, "%s%s", last ? ", " : "", name);
+        last = name;
+    }
+    return str_intern(ctx, text.data);
+}
+
+Str driver_phase_line(const Program *program, const Schedule *s, uint32_t index)
+{
+    const Phase *phase = &s->phases.data[index];
+    const Group *g = phase->group;
+    Text text;
+    text_init(&text, s->arena);
+    for (uint32_t i = 0; i < g->writes.len; i++)
+        text_addf(&text, "%s%%%s", i ? ", " : "", g->writes.data[i]->name);
+    text_add(&text, " = ");
+    uint32_t shown = 0, last_op = OP_COUNT;
+    for (uint32_t i = 0; i < g->nodes.len; i++) {
+        uint32_t op = g->nodes.data[i]->op;
+        if (op != last_op && shown++ < 6)
+            text_addf(&text, "%s%s", i ? "+" : "", op_info[op].name);
+        last_op = op;
+    }
+    if (shown > 6)
+        text_add(&text, "+..");
+    for (uint32_t i = 0; i < g->reads.len; i++)
+        text_addf(&text, "%s%%%s", i ? ", " : " ", g->reads.data[i]->name);
+    const Kernel *k = g->kernel;
+    bool first = g->reads.len == 0;
+    for (uint32_t i = 0; i < k->bufs.len; i++)
+        if (k->bufs.data[i]->space == BUF_WEIGHT) {
+            text_addf(&text, "%s@%s", first ? " " : ", ", k->bufs.data[i]->pack->weight->name);
+            first = false;
+        }
+    text_addf(&text, "  @kernel=%s  -> ", s->kernels.data[phase->kernel]->name);
+    for (uint32_t i = 0; i < g->results.len; i++) {
+        text_add(&text, i ? ", " : "");
+        type_print(&text, g->results.data[i]->type);
+    }
+    return str_intern(program->ctx, text.data);
+}
+
+/* ---- pieces of the image ----------------------------------------------------------------------------------------------------- */
+
+typedef struct WeightStream {
+    const PackedWeight *weight;
+} WeightStream;
+
+static bool is_identity(const PackedWeight *w)
+{
+    int64_t stride = 1;
+    if (w->pack->offset || w->pack->n_bounds)
+        return false;
+    for (uint32_t i = w->rank; i-- > 0;) {
+        if (w->dim[i] != 1 && w->pack->stride[i] != stride)
+            return false;
+        stride *= w->dim[i];
+    }
+    return true;
+}
+
+static bool write_weight(void *user, ArtSink *sink)
+{
+    enum { CHUNK = 64 << 10 };
+    const PackedWeight *w = ((const WeightStream *)user)->weight;
+    uint64_t size = (uint64_t)dtype_bits(w->dtype) / 8, count = w->bytes / size;
+    if (is_identity(w)) {
+        art_sink_write(sink, w->pack->weight->data, w->bytes);
+        return true;
+    }
+    uint8_t chunk[CHUNK];
+    for (uint64_t i = 0; i < count;) {
+        uint64_t n = CHUNK / size < count - i ? CHUNK / size : count - i;
+        sched_pack(w, i, n, chunk);
+        art_sink_write(sink, chunk, n * size);
+        i += n;
+    }
+    return true;
+}
+
+static const ArtValue *values(Arena *arena, const Str *names, Val *const *vals, uint32_t n)
+{
+    ArtValue *v = ARENA_ARRAY(arena, ArtValue, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const Type *type = vals[i]->type;
+        int64_t *dims = ARENA_ARRAY(arena, int64_t, type->rank + 1);
+        for (uint32_t d = 0; d < type->rank; d++)
+            dims[d] = type_dim(type, d);
+        v[i] = (ArtValue){.name = names[i], .dtype = type->dtype, .rank = type->rank, .dims = dims};
+    }
+    return v;
+}
+
+static ArtBufKind buf_kind(SlotKind kind)
+{
+    static const ArtBufKind map[] = {
+        [SLOT_WORKSPACE] = ART_WORKSPACE, [SLOT_INPUT] = ART_INPUT, [SLOT_OUTPUT] = ART_OUTPUT,
+        [SLOT_WEIGHTS] = ART_WEIGHTS,     [SLOT_STATE] = ART_STATE, [SLOT_SCRATCH] = ART_SCRATCH,
+    };
+    return map[kind];
+}
+
+static const ArtPhase *phases(Arena *arena, const Schedule *s)
+{
+    ArtPhase *list = ARENA_ARRAY(arena, ArtPhase, s->phases.len + 1);
+    for (uint32_t p = 0; p < s->phases.len; p++) {
+        const Phase *phase = &s->phases.data[p];
+        uint32_t n = phase->group->kernel->bufs.len;
+        ArtBuf *bufs = ARENA_ARRAY(arena, ArtBuf, n + 1);
+        for (uint32_t i = 0; i < n; i++)
+            bufs[i] = (ArtBuf){buf_kind(phase->slots[i].kind), phase->slots[i].index, phase->slots[i].offset};
+        list[p] = (ArtPhase){.kernel = phase->kernel, .tiles = (uint64_t)phase->tiles, .bufs = bufs, .n_bufs = n};
+    }
+    return list;
+}
+
+static const ArtKernel *kernels(Arena *arena, const Program *p, const Schedule *s)
+{
+    ArtKernel *list = ARENA_ARRAY(arena, ArtKernel, s->kernels.len + 1);
+    for (uint32_t i = s->phases.len; i-- > 0;) { /* the first phase that uses a kernel describes it */
+        const Phase *phase = &s->phases.data[i];
+        list[phase->kernel] = (ArtKernel){.symbol = s->kernels.data[phase->kernel]->name,
+                                          .nodes = source_nodes(p->ctx, arena, phase->group),
+                                          .line = driver_phase_line(p, s, i),
+                                          .classes = phase->arith,
+                                          .flops = phase->flops,
+                                          .bytes = phase->bytes};
+    }
+    return list;
+}
+
+static const ArtPlan *plan(Arena *arena, const Schedule *s, uint32_t *n)
+{
+    ArtPlan *list = ARENA_ARRAY(arena, ArtPlan, s->storages.len + 1);
+    *n = 0;
+    for (uint32_t i = 0; i < s->storages.len; i++) {
+        const Storage *st = s->storages.data[i];
+        if (st->kind == SLOT_WORKSPACE)
+            list[(*n)++] = (ArtPlan){st->name, st->offset, st->bytes, st->first, st->last};
+    }
+    return list;
+}
+
+static void options_hash(const Program *p, uint8_t digest[32])
+{
+    char text[256];
+    Sha256 sha;
+    int n = snprintf(text, sizeof text, "O%d eager=%d strict=%d fast=%" PRIu32 " ftz=%d cpu=%s", p->options.pass.opt_level,
+                     p->options.pass.eager, p->options.pass.strict, p->options.pass.fast_math, p->options.ftz,
+                     p->variant[0].target->level);
+    sha256_begin(&sha);
+    sha256_add(&sha, text, (size_t)n);
+    sha256_end(&sha, digest);
+}
+
+/* An image of all variants. Everything lives in arena. */
+static void make_image(Program *p, Arena *arena, ArtImage *image)
+{
+    const Schedule *s = p->variant[0].schedule;
+    ArtEntry *entry = ARENA_NEW(arena, ArtEntry);
+    ArtVariant *variant = ARENA_ARRAY(arena, ArtVariant, p->n_variants);
+    ArtWeight *weight = ARENA_ARRAY(arena, ArtWeight, s->weights.len + 1);
+    static const char *const level[] = {"-O0", "-O1", "-O2"};
+    *image = (ArtImage){.triple = p->variant[0].target->triple, .igata_version = IGATA_VERSION_TEXT, .ftz = p->options.ftz};
+    image->machine = strncmp(image->triple, "aarch64", 7) == 0 ? ART_AARCH64 : ART_X86_64;
+    image->opt_level = p->options.pass.eager ? "eager" : level[p->options.pass.opt_level > 2 ? 2 : p->options.pass.opt_level];
+    Val **out = ARENA_ARRAY(arena, Val *, func_n_out(p->func) + 1);
+    for (uint32_t i = 0; i < func_n_out(p->func); i++)
+        out[i] = func_out(p->func, i);
+    entry->name = p->func->name;
+    entry->n_inputs = p->func->body->params.len;
+    entry->inputs = values(arena, p->func->in_names, p->func->body->params.data, entry->n_inputs);
+    entry->n_outputs = func_n_out(p->func);
+    entry->outputs = values(arena, p->func->out_names, out, entry->n_outputs);
+    entry->workspace_bytes = s->workspace_bytes;
+    entry->scratch_bytes_per_slot = s->scratch_bytes;
+    entry->phases = phases(arena, s);
+    entry->n_phases = s->phases.len;
+    entry->plan = plan(arena, s, &entry->n_plan);
+    entry->peak_bytes = s->peak_bytes;
+    entry->lower_bound_bytes = s->lower_bound_bytes;
+    image->entries = entry;
+    image->n_entries = 1;
+    image->kernels = kernels(arena, p, s);
+    image->n_kernels = s->kernels.len;
+    for (uint32_t i = 0; i < p->n_variants; i++) {
+        const DriverVariant *v = &p->variant[i];
+        ArtDef *defs = ARENA_ARRAY(arena, ArtDef, s->kernels.len + 1);
+        ArtObject *object = ARENA_NEW(arena, ArtObject);
+        for (uint32_t k = 0; k < s->kernels.len; k++)
+            defs[k] = (ArtDef){k, v->schedule->kernels.data[k]->name};
+        *object = (ArtObject){v->object.data, v->object.size, defs, s->kernels.len};
+        variant[i] = (ArtVariant){.name = v->target->level, .objects = object, .n_objects = 1};
+    }
+    image->variants = variant;
+    image->n_variants = p->n_variants;
+    for (uint32_t i = 0; i < s->weights.len; i++) {
+        WeightStream *stream = ARENA_NEW(arena, WeightStream);
+        stream->weight = s->weights.data[i];
+        weight[i] = (ArtWeight){s->weights.data[i]->name, s->weights.data[i]->offset, s->weights.data[i]->bytes, write_weight,
+                                stream};
+    }
+    image->weights = weight;
+    image->n_weights = s->weights.len;
+    memcpy(image->model_sha256, p->options.model_sha256, 32);
+    options_hash(p, image->options_sha256);
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    return n >= m && strcmp(path + n - m, suffix) == 0;
+}
+
+static bool write_text(Program *p, const char *path, CgenOutput output)
+{
+    const DriverVariant *v = &p->variant[0];
+    Blob blob;
+    CgenOptions cg = {.target = v->target, .opt_level = p->options.pass.opt_level, .symbol_suffix = "", .output = output,
+                      .ftz = p->options.ftz};
+    return cgen_emit(p->ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
+                     &blob) &&
+           file_write_all(p->ctx, path, blob.data, blob.size);
+}
+
+bool driver_write(Program *p, const char *path)
+{
+    Arena *arena = arena_create(p->ctx);
+    ArtImage image;
+    bool ok;
+    if (has_suffix(path, ".ll")) {
+        ok = write_text(p, path, CGEN_LLVM_IR);
+    } else if (has_suffix(path, ".s")) {
+        ok = write_text(p, path, CGEN_ASSEMBLY);
+    } else if (has_suffix(path, ".so") || strcmp(path, "-") == 0) {
+        make_image(p, arena, &image);
+        ok = art_write_so(p->ctx, &image, path);
+    } else {
+        ok = diag_report(p->ctx, 0, DIAG_driver_output, path);
+    }
+    arena_destroy(arena);
+    return ok;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pipelines, one screen. No result bit depends on which of them runs, nor on any optional pass (numerics.md).
+ *
+ *            tensor IR                                        schedule                loops
+ *  -O0   inline expand dce                              lower                                          plan
+ *  -O1   inline fold simplify cse expand dce      fuse  lower  pack tensorize vectorize           plan
+ *  -O2   + layout, parallel; fold, simplify and cse again behind expand
+ *  eager  -O2 with one kernel per source node, no layout, nothing in place
+ */
+#include "driver/driver.h"
+
+static const char *const tensor_o0[] = {"inline", "expand", "dce", NULL};
+static const char *const tensor_o1[] = {"inline", "fold", "simplify", "cse", "expand", "fold", "dce", NULL};
+static const char *const tensor_o2[] = {"inline", "fold", "simplify", "cse", "expand",
+                                        "fold",   "simplify", "cse", /* bodies share subexpressions with their surroundings */
+                                        "dce",    NULL};
+static const char *const sched_o0[] = {"lower", "plan", NULL};
+static const char *const sched_o1[] = {"fuse", "lower", "pack", "tensorize", "vectorize", "plan", NULL};
+static const char *const sched_o2[] = {"fuse", "layout", "lower", "pack", "tensorize", "vectorize", "parallel", "plan", NULL};
+static const char *const sched_eager[] = {"fuse", "lower", "pack", "tensorize", "vectorize", "parallel", "plan", NULL};
+
+Pipeline driver_pipeline(int opt_level, bool eager)
+{
+    if (eager)
+        return (Pipeline){tensor_o1, sched_eager};
+    if (opt_level <= 0)
+        return (Pipeline){tensor_o0, sched_o0};
+    if (opt_level == 1)
+        return (Pipeline){tensor_o1, sched_o1};
+    return (Pipeline){tensor_o2, sched_o2};
+}
+
+const PassDef *driver_find_pass(const char *id)
+{
+    const PassDef *pass = pass_find(pass_defs, id);
+    return pass ? pass : pass_find(sched_pass_defs, id);
+}
