@@ -6,17 +6,29 @@
 
 #include <string.h>
 
-#define ATTRS(...) {__VA_ARGS__}
-#define AT(kind, name) {AN_##name, AK_##kind, NULL}
-#define AE(name, choices) {AN_##name, AK_STR, choices}
-#define A_END {AN_NONE, AK_INT, NULL}
-#define OP(id, lo, hi, n_out, op_kind, trait, attrs, shape, eval, adjoint, lower, body)                            \
-    [OP_##id] = {.name = #id,                                                                                      \
-                 .in_min = (lo),                                                                                   \
-                 .in_max = (hi),                                                                                   \
-                 .outs = (n_out),                                                                                  \
-                 .kind = OK_##op_kind,                                                                             \
-                 .traits = OT_##trait,                                                                             \
+#define ATTRS(...)                                                                                                     \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+#define AT(kind, name)                                                                                                 \
+    {                                                                                                                  \
+        AN_##name, AK_##kind, NULL                                                                                     \
+    }
+#define AE(name, choices)                                                                                              \
+    {                                                                                                                  \
+        AN_##name, AK_STR, choices                                                                                     \
+    }
+#define A_END                                                                                                          \
+    {                                                                                                                  \
+        AN_NONE, AK_INT, NULL                                                                                          \
+    }
+#define OP(id, lo, hi, n_out, op_kind, trait, attrs, shape, eval, adjoint, lower, body)                                \
+    [OP_##id] = {.name = #id,                                                                                          \
+                 .in_min = (lo),                                                                                       \
+                 .in_max = (hi),                                                                                       \
+                 .outs = (n_out),                                                                                      \
+                 .kind = OK_##op_kind,                                                                                 \
+                 .traits = OT_##trait,                                                                                 \
                  .attr = attrs},
 const OpInfo op_info[OP_COUNT] = {
 #include "ir/ops.def"
@@ -56,15 +68,23 @@ static uint64_t scalar_bits(const AttrVal *value)
 {
     switch (value->kind) {
     case AK_INT:
-    case AK_BOOL: return (uint64_t)value->u.i;
-    case AK_FLOAT: return f64_bits(value->u.f);
-    case AK_STR: return KEY(value->u.s);
-    case AK_DTYPE: return value->u.dtype;
-    case AK_DIM: return KEY(value->u.dim);
-    case AK_WEIGHT: return KEY(value->u.weight);
-    case AK_FUNC: return KEY(value->u.func);
+    case AK_BOOL:
+        return (uint64_t)value->u.i;
+    case AK_FLOAT:
+        return f64_bits(value->u.f);
+    case AK_STR:
+        return KEY(value->u.s);
+    case AK_DTYPE:
+        return value->u.dtype;
+    case AK_DIM:
+        return KEY(value->u.dim);
+    case AK_WEIGHT:
+        return KEY(value->u.weight);
+    case AK_FUNC:
+        return KEY(value->u.func);
     case AK_INTS:
-    case AK_DIMS: break;
+    case AK_DIMS:
+        break;
     }
     return 0;
 }

@@ -60,8 +60,8 @@ static void clone_region(Cloner *c, const Region *from, Region *to)
         copy->id = param->id;
         map_set(c->vals, KEY(param), copy);
     }
-    REGION_FOREACH (node, from)
-        clone_node(c, node, to);
+    REGION_FOREACH(node, from)
+    clone_node(c, node, to);
 }
 
 static void clone_func(Cloner *c, const Func *func)

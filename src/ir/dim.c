@@ -29,9 +29,9 @@ typedef enum AtomKind { ATOM_SYM, ATOM_FLOORDIV, ATOM_MOD, ATOM_MIN, ATOM_MAX } 
 
 /* All of these are interned by their bytes: no padding, no unused field other than zero. */
 typedef struct Atom {
-    const Sym *sym;     /* SYM */
-    const Dim *a, *b;   /* the others */
-    int64_t lo, hi;     /* INT64_MIN, INT64_MAX: unbounded */
+    const Sym *sym;      /* SYM */
+    const Dim *a, *b;    /* the others */
+    int64_t lo, hi;      /* INT64_MIN, INT64_MAX: unbounded */
     uint32_t kind, size; /* size: of the expression as a tree */
 } Atom;
 typedef struct Product {
@@ -269,8 +269,7 @@ static const Dim *join_div_mod(Context *ctx, const Dim *sum)
     for (uint32_t i = 0; i < sum->n; i++) {
         const Atom *mod = lone_atom(&sum->term[i], ATOM_MOD);
         int64_t divisor, want;
-        if (!mod || !dim_is_const(mod->b, &divisor) ||
-            __builtin_mul_overflow(sum->term[i].factor, divisor, &want))
+        if (!mod || !dim_is_const(mod->b, &divisor) || __builtin_mul_overflow(sum->term[i].factor, divisor, &want))
             continue;
         for (uint32_t k = 0; k < sum->n; k++) {
             const Atom *div = lone_atom(&sum->term[k], ATOM_FLOORDIV);
@@ -580,7 +579,8 @@ static int64_t lower_bound_within(const Dim *dim, int *fuel)
             Context *ctx = dim->ctx;
             const Dim *x = term->factor > 0 ? dim_sub(ctx, atom->a, dim_const(ctx, c - 1)) : atom->a;
             const Dim *rest = replace_term(dim, i, dim_const(ctx, 0));
-            const Dim *whole = add_scaled(ctx, add_scaled(ctx, dim_const(ctx, 0), rest, c, NULL), x, term->factor, NULL);
+            const Dim *whole =
+                add_scaled(ctx, add_scaled(ctx, dim_const(ctx, 0), rest, c, NULL), x, term->factor, NULL);
             bound = whole->invalid ? INT64_MIN : lower_bound_within(whole, fuel);
             if (!is_unbounded(bound))
                 bound = -floor_div(-bound, c); /* rounded up: the dim is an integer */
@@ -695,11 +695,21 @@ const Dim *dim_bind(Context *ctx, const Dim *dim, const Dim *(*bind)(void *user,
                 b = dim_bind(ctx, atom->b, bind, user);
             }
             switch ((AtomKind)atom->kind) {
-            case ATOM_SYM: value = value ? value : dim_sym(ctx, atom->sym); break;
-            case ATOM_FLOORDIV: value = dim_floordiv(ctx, a, b); break;
-            case ATOM_MOD: value = dim_mod(ctx, a, b); break;
-            case ATOM_MIN: value = dim_min(ctx, a, b); break;
-            case ATOM_MAX: value = dim_max(ctx, a, b); break;
+            case ATOM_SYM:
+                value = value ? value : dim_sym(ctx, atom->sym);
+                break;
+            case ATOM_FLOORDIV:
+                value = dim_floordiv(ctx, a, b);
+                break;
+            case ATOM_MOD:
+                value = dim_mod(ctx, a, b);
+                break;
+            case ATOM_MIN:
+                value = dim_min(ctx, a, b);
+                break;
+            case ATOM_MAX:
+                value = dim_max(ctx, a, b);
+                break;
             }
             product = dim_mul(ctx, product, value);
         }

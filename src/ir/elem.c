@@ -117,7 +117,8 @@ bool elem_from_text(DType dtype, const char *text, void *data, uint64_t index)
         return text_parse_f64(text, &real) && set_float(dtype, data, index, real);
     case DK_NONE:
     case DK_COMPLEX:
-    case DK_STRING: break;
+    case DK_STRING:
+        break;
     }
     return false;
 }

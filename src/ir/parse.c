@@ -18,6 +18,7 @@ typedef struct Parser {
     Arena *scratch;
     Lexer lexer;
     Token token; /* the next one, not yet consumed */
+    Token last;  /* the one consumed before it */
     Str file;
     Map *vals;    /* KEY(name) -> Val, of the region being read */
     Map *weights; /* KEY(name in the text) -> Weight */
@@ -31,12 +32,26 @@ typedef struct Parser {
     VEC(const Type *) types;
 } Parser;
 
-static Loc loc_here(const Parser *p) { return loc_text(p->ctx, p->file, p->token.line, p->token.column); }
+static Loc loc_of(const Parser *p, const Token *token) { return loc_text(p->ctx, p->file, token->line, token->column); }
 
-/* Reports at the next token; false. */
-#define FAIL(p, ...) diag_report((p)->ctx, loc_here(p), __VA_ARGS__)
+/* Report at the next token, at the last one, or at another; false. */
+#define FAIL(p, ...) diag_report((p)->ctx, loc_of((p), &(p)->token), __VA_ARGS__)
+#define FAIL_LAST(p, ...) diag_report((p)->ctx, loc_of((p), &(p)->last), __VA_ARGS__)
+#define FAIL_AT(p, token, ...) diag_report((p)->ctx, loc_of((p), (token)), __VA_ARGS__)
 
-static void advance(Parser *p) { p->token = lex_next(&p->lexer); }
+static void advance(Parser *p)
+{
+    p->last = p->token;
+    p->token = lex_next(&p->lexer);
+}
+
+/* Is the token after the next one this character? */
+static bool followed_by(const Parser *p, char c)
+{
+    Lexer ahead = p->lexer;
+    Token token = lex_next(&ahead);
+    return token.kind == TOK_PUNCT && token.punct == c;
+}
 
 static bool fail_expected(Parser *p, const char *what)
 {
@@ -168,7 +183,8 @@ static bool parse_f64(Parser *p, double *value)
     const char *text;
     if (!parse_number_text(p, "a number", &text))
         return false;
-    return text_parse_f64(text, value) || FAIL(p, DIAG_ir_value, "number", text, "expected a finite number, inf or nan");
+    return text_parse_f64(text, value) ||
+           FAIL_LAST(p, DIAG_ir_value, "number", text, "expected a finite number, inf or nan");
 }
 
 /* ---- dims and types --------------------------------------------------------------------------------------------- */
@@ -220,8 +236,7 @@ static bool parse_dim_factor(Parser *p, bool negative, const Dim **dim)
         } else {
             const Sym *sym = module_find_sym(p->module, name);
             if (!sym)
-                return diag_report(p->ctx, loc_text(p->ctx, p->file, start.line, start.column), DIAG_ir_unknown,
-                                   "symbol", name);
+                return FAIL_AT(p, &start, DIAG_ir_unknown, "symbol", name);
             *dim = dim_sym(p->ctx, sym);
         }
     }
@@ -246,6 +261,7 @@ static bool parse_dim_term(Parser *p, bool negative, const Dim **dim)
 
 static bool parse_dim_sum(Parser *p, const Dim **dim)
 {
+    const Token start = p->token;
     bool negative = accept_punct(p, '-');
     if (!parse_dim_term(p, negative, dim))
         return false;
@@ -257,8 +273,13 @@ static bool parse_dim_sum(Parser *p, const Dim **dim)
             return false;
         *dim = dim_add(p->ctx, *dim, term);
     }
-    return dim_is_valid(*dim) ||
-           FAIL(p, DIAG_ir_value, "size", "expression", "it overflows, divides by zero or is too large");
+    if (dim_is_valid(*dim))
+        return true;
+    ptrdiff_t length = p->last.start + p->last.length - start.start;
+    bool shown = start.line == p->last.line && length < 60;
+    return FAIL_AT(p, &start, DIAG_ir_value, "size",
+                   shown ? arena_printf(p->scratch, "%.*s", (int)length, start.start) : "...",
+                   "it overflows, divides by zero or is too large");
 }
 
 static bool parse_dim(Parser *p, const Dim **dim)
@@ -357,7 +378,7 @@ static bool parse_loc_kind(Parser *p, Loc *loc)
             return false;
         uint64_t found = KEY(map_get(p->locs, number));
         if (!found)
-            return FAIL(p, DIAG_ir_unknown, "location", arena_printf(p->scratch, "#%u", (unsigned)number));
+            return FAIL_LAST(p, DIAG_ir_unknown, "location", arena_printf(p->scratch, "#%u", (unsigned)number));
         *loc = (Loc)(found - 1);
         return true;
     }
@@ -447,14 +468,21 @@ static bool parse_attr_value(Parser *p, AttrKind kind, AttrVal *value)
     *value = (AttrVal){.kind = kind};
     Str text;
     switch (kind) {
-    case AK_INT: return parse_s64(p, &value->u.i);
-    case AK_FLOAT: return parse_f64(p, &value->u.f);
-    case AK_DTYPE: return parse_dtype(p, &value->u.dtype);
-    case AK_INTS: return parse_ints(p, value);
-    case AK_DIM: return parse_dim(p, &value->u.dim);
-    case AK_DIMS: return parse_dims(p, value);
+    case AK_INT:
+        return parse_s64(p, &value->u.i);
+    case AK_FLOAT:
+        return parse_f64(p, &value->u.f);
+    case AK_DTYPE:
+        return parse_dtype(p, &value->u.dtype);
+    case AK_INTS:
+        return parse_ints(p, value);
+    case AK_DIM:
+        return parse_dim(p, &value->u.dim);
+    case AK_DIMS:
+        return parse_dims(p, value);
     case AK_WEIGHT:
-    case AK_FUNC: return parse_attr_symbol(p, kind, value);
+    case AK_FUNC:
+        return parse_attr_symbol(p, kind, value);
     case AK_BOOL:
         value->u.i = at_word(p, "true");
         return accept_word(p, "true") || accept_word(p, "false") || fail_expected(p, "true or false");
@@ -476,7 +504,9 @@ static bool parse_attrs(Parser *p, Op op, const Attrs **attrs)
     uint32_t n = 0, given = 0;
     while (n < IR_MAX_ATTRS && schema[n].name != AN_NONE)
         n++;
-    if (accept_punct(p, '{'))
+    const Token start = p->last;
+    if (at_punct(p, '{') && !followed_by(p, '(')) { /* else a region's parameters */
+        advance(p);
         while (!accept_punct(p, '}')) {
             if (given && !expect_punct(p, ','))
                 return false;
@@ -496,21 +526,22 @@ static bool parse_attrs(Parser *p, Op op, const Attrs **attrs)
             present[i] = true;
             given++;
         }
+    }
     for (uint32_t i = 0; i < n; i++)
         if (!present[i])
-            return FAIL(p, DIAG_ir_missing, op_info[op].name, attr_name(schema[i].name));
+            return FAIL_AT(p, &start, DIAG_ir_missing, op_info[op].name, attr_name(schema[i].name));
     *attrs = attrs_make(p->ctx, values, n);
     return true;
 }
 
-/* ---- nodes and regions -------------------------------------------------------------------------------------------- */
+/* ---- nodes and regions --------------------------------------------------------------------------------------------
+ */
 
 static bool define_val(Parser *p, const Token *name, Val *val)
 {
     void **slot = map_slot(p->vals, KEY(name->text));
     if (*slot)
-        return diag_report(p->ctx, loc_text(p->ctx, p->file, name->line, name->column), DIAG_ir_redefined, "value",
-                           name->text);
+        return FAIL_AT(p, name, DIAG_ir_redefined, "value", name->text);
     *slot = val;
     return true;
 }
@@ -566,7 +597,7 @@ static bool parse_region(Parser *p, Region *region);
 
 static bool parse_node(Parser *p, Region *region)
 {
-    Loc loc = loc_here(p);
+    Loc loc = loc_of(p, &p->token);
     const Attrs *attrs = NULL;
     if (!parse_results(p))
         return false;
@@ -629,7 +660,8 @@ static bool parse_region(Parser *p, Region *region)
     return true;
 }
 
-/* ---- declarations -------------------------------------------------------------------------------------------------- */
+/* ---- declarations --------------------------------------------------------------------------------------------------
+ */
 
 static bool parse_func_params(Parser *p, Func *func)
 {
@@ -681,9 +713,9 @@ static bool parse_func(Parser *p)
     if (!expect_punct(p, '{') || !parse_nodes(p, func->body))
         return false;
     if (outs.len != func_n_out(func))
-        return FAIL(p, DIAG_ir_value, "function", func->name,
-                    arena_printf(p->scratch, "it names %u outputs and yields %u", (unsigned)outs.len,
-                                 (unsigned)func_n_out(func)));
+        return FAIL_LAST(p, DIAG_ir_value, "function", func->name,
+                         arena_printf(p->scratch, "it names %u outputs and yields %u", (unsigned)outs.len,
+                                      (unsigned)func_n_out(func)));
     func->out_names = arena_copy(p->module->arena, outs.data, outs.len * sizeof(Str));
     return true;
 }
@@ -695,12 +727,12 @@ static bool parse_sym(Parser *p)
     if (!parse_name(p, "a symbol", &name))
         return false;
     if (module_find_sym(p->module, name))
-        return FAIL(p, DIAG_ir_redefined, "symbol", name);
+        return FAIL_LAST(p, DIAG_ir_redefined, "symbol", name);
     if (!expect_word(p, "in") || !expect_punct(p, '[') || !parse_s64(p, &lo) || !expect_punct(p, ',') ||
         !parse_s64(p, &hi))
         return false;
     if (lo < 0 || hi < lo)
-        return FAIL(p, DIAG_ir_value, "range of symbol", name, "expected 0 <= low <= high");
+        return FAIL_LAST(p, DIAG_ir_value, "range of symbol", name, "expected 0 <= low <= high");
     if (!expect_punct(p, ']'))
         return false;
     module_sym(p->module, name, lo, hi)->unbacked = accept_word(p, "unbacked");
@@ -724,7 +756,7 @@ static bool parse_loc_decl(Parser *p)
     if (!expect_punct(p, '#') || !parse_u32(p, &number))
         return false;
     if (map_has(p->locs, number))
-        return FAIL(p, DIAG_ir_redefined, "location", arena_printf(p->scratch, "#%u", (unsigned)number));
+        return FAIL_LAST(p, DIAG_ir_redefined, "location", arena_printf(p->scratch, "#%u", (unsigned)number));
     if (!expect_punct(p, '=') || !parse_loc_body(p, &loc))
         return false;
     map_set(p->locs, number, (void *)((uintptr_t)loc + 1));
@@ -738,14 +770,15 @@ static bool parse_state(Parser *p)
     if (!expect_text(p, TOK_SYMBOL, "a state @name", &name))
         return false;
     if (module_find_state(p->module, name))
-        return FAIL(p, DIAG_ir_redefined, "state", name);
+        return FAIL_LAST(p, DIAG_ir_redefined, "state", name);
     if (!parse_colon_type(p, &type))
         return false;
     module_state(p->module, name, type);
     return true;
 }
 
-/* ---- weights --------------------------------------------------------------------------------------------------------- */
+/* ---- weights
+ * --------------------------------------------------------------------------------------------------------- */
 
 static bool parse_elem(Parser *p, DType dtype, void *data, uint64_t index)
 {
@@ -760,8 +793,8 @@ static bool parse_elem(Parser *p, DType dtype, void *data, uint64_t index)
     if (!parse_number_text(p, "an element", &text))
         return false;
     return elem_from_text(dtype, text, data, index) ||
-           FAIL(p, DIAG_ir_value, arena_printf(p->scratch, "%s element", dtype_name(dtype)), text,
-                "it is not of this type");
+           FAIL_LAST(p, DIAG_ir_value, arena_printf(p->scratch, "%s element", dtype_name(dtype)), text,
+                     "it is not of this type");
 }
 
 static bool parse_complex(Parser *p, DType part, void *data, uint64_t index)
@@ -775,8 +808,7 @@ static bool parse_elems(Parser *p, const Type *type, void *data, uint64_t count)
     bool complex = dtype_kind(type->dtype) == DK_COMPLEX;
     DType part = type->dtype == DT_C64 ? DT_F32 : type->dtype == DT_C128 ? DT_F64 : type->dtype;
     for (uint64_t i = 0; i < count; i++)
-        if ((i && !expect_punct(p, ',')) ||
-            !(complex ? parse_complex : parse_elem)(p, part, data, i))
+        if ((i && !expect_punct(p, ',')) || !(complex ? parse_complex : parse_elem)(p, part, data, i))
             return false;
     return expect_punct(p, ']');
 }
@@ -786,7 +818,7 @@ static bool parse_hash(Parser *p, uint64_t *hash)
     return expect_punct(p, ',') && expect_word(p, "hash") && parse_hex(p, hash);
 }
 
-static bool fail_weight(Parser *p, Str name, const char *why) { return FAIL(p, DIAG_ir_weight, name, why); }
+static bool fail_weight(Parser *p, Str name, const char *why) { return FAIL_LAST(p, DIAG_ir_weight, name, why); }
 
 /* file "w.igw" @4096, hash 0x... */
 static bool parse_file_weight(Parser *p, Str name, const Type *type, uint64_t bytes, Weight **weight)
@@ -800,7 +832,8 @@ static bool parse_file_weight(Parser *p, Str name, const Type *type, uint64_t by
     if (!text_parse_s64(offset_text, &offset) || offset < 0)
         return fail_weight(p, name, "the offset is not a number");
     if (!ir_path_is_inside(file))
-        return fail_weight(p, name, "its file must lie in the folder of the .ig file: no absolute path, no '.' or '..'");
+        return fail_weight(p, name,
+                           "its file must lie in the folder of the .ig file: no absolute path, no '.' or '..'");
     Str path = str_intern(p->ctx, path_join(p->scratch, p->module->dir, file));
     Blob *blob = map_get(p->blobs, KEY(path));
     if (!blob) {
@@ -845,7 +878,7 @@ static bool parse_inline_weight(Parser *p, Str name, const Type *type, uint64_t 
 {
     uint64_t count = 0;
     if (!type_count(type, &count) || count > MAX_INLINE_ELEMENTS)
-        return FAIL(p, DIAG_ir_limit, "elements of a weight in the text", (long long)MAX_INLINE_ELEMENTS);
+        return FAIL_LAST(p, DIAG_ir_limit, "elements of a weight in the text", (long long)MAX_INLINE_ELEMENTS);
     void *data = arena_alloc(p->module->arena, (size_t)bytes);
     if (!parse_elems(p, type, data, count))
         return false;
@@ -862,7 +895,7 @@ static bool parse_weight(Parser *p)
     if (!expect_text(p, TOK_SYMBOL, "a weight @name", &name))
         return false;
     if (map_has(p->weights, KEY(name)))
-        return FAIL(p, DIAG_ir_redefined, "weight", name);
+        return FAIL_LAST(p, DIAG_ir_redefined, "weight", name);
     if (!parse_colon_type(p, &type) || !expect_punct(p, '='))
         return false;
     if (!type_bytes(type, &bytes) || bytes > SIZE_MAX)
@@ -881,7 +914,8 @@ static bool parse_weight(Parser *p)
     return ok;
 }
 
-/* ---- modules ---------------------------------------------------------------------------------------------------------- */
+/* ---- modules
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Creates the functions that the text declares outside of braces, in order. */
 static void declare_funcs(Parser *p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text form (grammar: doc/ir.md). Values are numbered per function in the order of definition, so the text depends on
- * the content only and not on how the module came to be.
+ * The text form (grammar: doc/ir.md). Values are numbered per function in the order of definition, so the text depends
+ * on the content only and not on how the module came to be.
  *
  * Locations form a graph: derived ones name their parents. One whose written-out form has more than LOC_INLINE parts is
  * declared once in front, "loc #3 = ...", and named by its number; a parent's id is always below its child's.
@@ -33,7 +33,8 @@ typedef VEC(Loc) LocVec;
 
 static void collect_locs(const Region *region, LocVec *found, Arena *arena)
 {
-    REGION_FOREACH (node, region) {
+    REGION_FOREACH(node, region)
+    {
         vec_push(arena, found, node->loc);
         for (uint32_t i = 0; i < node->n_region; i++)
             collect_locs(node->region[i], found, arena);
@@ -85,7 +86,9 @@ static void print_loc_body(Printer *p, Loc loc)
     const LocInfo *info = loc_info(p->module->ctx, loc);
     Text *text = p->text;
     switch (info->kind) {
-    case LOC_NONE: text_add(text, "none"); break;
+    case LOC_NONE:
+        text_add(text, "none");
+        break;
     case LOC_TEXT:
         text_add(text, "text ");
         text_add_quoted(text, info->file);
@@ -137,9 +140,15 @@ static void print_elem(Text *text, DType dtype, const void *data, uint64_t index
     Text number;
     text_init(&number, scratch);
     switch (dtype_kind(dtype)) {
-    case DK_BOOL: text_add(&number, bits ? "true" : "false"); break;
-    case DK_UINT: text_addf(&number, "%" PRIu64, bits); break;
-    case DK_SINT: text_addf(&number, "%" PRId64, elem_get_s64(dtype, data, index)); break;
+    case DK_BOOL:
+        text_add(&number, bits ? "true" : "false");
+        break;
+    case DK_UINT:
+        text_addf(&number, "%" PRIu64, bits);
+        break;
+    case DK_SINT:
+        text_addf(&number, "%" PRId64, elem_get_s64(dtype, data, index));
+        break;
     default:
         if (dtype_bits(dtype) < 64)
             text_add_f32(&number, (float)elem_get_f64(dtype, data, index));
@@ -279,19 +288,31 @@ static void print_attr(Printer *p, const AttrVal *value, bool choice)
             dim_print(text, value->u.dims[i]);
     }
     switch (value->kind) {
-    case AK_INT: text_addf(text, "%" PRId64, value->u.i); break;
-    case AK_BOOL: text_add(text, value->u.i ? "true" : "false"); break;
-    case AK_FLOAT: print_float(text, value->u.f); break;
+    case AK_INT:
+        text_addf(text, "%" PRId64, value->u.i);
+        break;
+    case AK_BOOL:
+        text_add(text, value->u.i ? "true" : "false");
+        break;
+    case AK_FLOAT:
+        print_float(text, value->u.f);
+        break;
     case AK_STR:
         if (choice && ir_is_identifier(value->u.s))
             text_add(text, value->u.s);
         else
             text_add_quoted(text, value->u.s);
         break;
-    case AK_DTYPE: text_add(text, dtype_name(value->u.dtype)); break;
-    case AK_DIM: dim_print(text, value->u.dim); break;
+    case AK_DTYPE:
+        text_add(text, dtype_name(value->u.dtype));
+        break;
+    case AK_DIM:
+        dim_print(text, value->u.dim);
+        break;
     case AK_INTS:
-    case AK_DIMS: text_add(text, "]"); break;
+    case AK_DIMS:
+        text_add(text, "]");
+        break;
     case AK_WEIGHT:
     case AK_FUNC:
         text_add(text, "@");
@@ -320,7 +341,8 @@ static void indent(Printer *p, int depth)
 
 static void print_region(Printer *p, const Region *region, int depth);
 
-/* Without indentation and line end. Operands are looked up before the results are numbered: a node that uses itself shows. */
+/* Without indentation and line end. Operands are looked up before the results are numbered: a node that uses itself
+ * shows. */
 static void print_node(Printer *p, const Node *node, int depth)
 {
     Text *text = p->text;
@@ -364,7 +386,8 @@ static void print_region(Printer *p, const Region *region, int depth)
         print_type(p, region->params.data[i]->type);
     }
     text_add(text, ")\n");
-    REGION_FOREACH (node, region) {
+    REGION_FOREACH(node, region)
+    {
         indent(p, depth + 1);
         print_node(p, node, depth + 1);
         text_add(text, "\n");
@@ -394,7 +417,8 @@ static void print_func(Printer *p, const Func *func)
         text_add_quoted(text, func->out_names && func->out_names[i] ? func->out_names[i] : "");
     }
     text_add(text, ") {\n");
-    REGION_FOREACH (node, func->body) {
+    REGION_FOREACH(node, func->body)
+    {
         text_add(text, "  ");
         print_node(p, node, 1);
         text_add(text, "\n");
@@ -453,8 +477,8 @@ void ir_print_node(Text *text, const Node *node)
 
 /* ---- saving ----------------------------------------------------------------------------------------------------- */
 
-/* Writes the weights that need it to `path` and notes their offsets. If one weight must be written and others are views of
- * the very file that is replaced, those are written too. */
+/* Writes the weights that need it to `path` and notes their offsets. If one weight must be written and others are views
+ * of the very file that is replaced, those are written too. */
 static bool store_weights(Printer *p, const char *path)
 {
     const Module *module = p->module;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The structural verifier: is this a well-formed module, whatever its ops mean? Reports everything that is wrong, at the
- * node's location. What the op table's columns of this layer say (arity, results, attributes, regions) is checked; shapes
- * and element types are op/'s business.
+ * The structural verifier: is this a well-formed module, whatever its ops mean? Reports everything that is wrong, at
+ * the node's location. What the op table's columns of this layer say (arity, results, attributes, regions) is checked;
+ * shapes and element types are op/'s business.
  */
 #include "ir/ir_int.h"
 
@@ -21,7 +21,8 @@ typedef struct Verifier {
 
 static const char *op_name(const Node *node) { return node->op < OP_COUNT ? op_info[node->op].name : "?"; }
 
-/* ---- types -------------------------------------------------------------------------------------------------------- */
+/* ---- types --------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct SymCheck {
     const Map *known;
@@ -62,7 +63,8 @@ static bool type_is_sound(Verifier *v, const Type *type)
     return ok;
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------------------- */
+/* ---- attributes ----------------------------------------------------------------------------------------------------
+ */
 
 /* Is `value` one of the words of "a|b|c"? */
 static bool is_choice(const char *choices, const char *value)
@@ -86,23 +88,29 @@ static const char *attr_fault(const Verifier *v, const AttrSchema *row, const At
     switch (value->kind) {
     case AK_INT:
     case AK_FLOAT:
-    case AK_INTS: return NULL;
-    case AK_BOOL: return value->u.i == 0 || value->u.i == 1 ? NULL : "is neither true nor false";
+    case AK_INTS:
+        return NULL;
+    case AK_BOOL:
+        return value->u.i == 0 || value->u.i == 1 ? NULL : "is neither true nor false";
     case AK_STR:
         if (!value->u.s)
             return "has no text";
         return !row->choices || is_choice(row->choices, value->u.s)
                    ? NULL
                    : arena_printf(v->scratch, "is '%s', expected one of %s", value->u.s, row->choices);
-    case AK_DTYPE: return value->u.dtype != DT_NONE && value->u.dtype < DT_COUNT ? NULL : "is no element type";
-    case AK_DIM: return dim_is_sound(v, value->u.dim) ? NULL : "is no size of this module";
+    case AK_DTYPE:
+        return value->u.dtype != DT_NONE && value->u.dtype < DT_COUNT ? NULL : "is no element type";
+    case AK_DIM:
+        return dim_is_sound(v, value->u.dim) ? NULL : "is no size of this module";
     case AK_DIMS:
         for (uint32_t i = 0; i < value->n; i++)
             if (!dim_is_sound(v, value->u.dims[i]))
                 return arena_printf(v->scratch, "has at %u no size of this module", (unsigned)i);
         return NULL;
-    case AK_WEIGHT: return map_has(v->weights, KEY(value->u.weight)) ? NULL : "is no weight of this module";
-    case AK_FUNC: return map_has(v->funcs, KEY(value->u.func)) ? NULL : "is no function of this module";
+    case AK_WEIGHT:
+        return map_has(v->weights, KEY(value->u.weight)) ? NULL : "is no weight of this module";
+    case AK_FUNC:
+        return map_has(v->funcs, KEY(value->u.func)) ? NULL : "is no function of this module";
     }
     return "is of an unknown kind";
 }
@@ -122,7 +130,8 @@ static void check_attrs(Verifier *v, const Node *node)
         REPORT(v, node->loc, DIAG_ir_attr, op_name(node), "?", "is one more than the op has");
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ---------------------------------------------------------------------------------------------------------
+ */
 
 static void check_arity(Verifier *v, const Node *node)
 {
@@ -220,7 +229,8 @@ static void check_region(Verifier *v, const Region *region, int depth)
         map_slot(defined, KEY(param));
     }
     bool ends = false;
-    REGION_FOREACH (node, region) {
+    REGION_FOREACH(node, region)
+    {
         if (node->parent != region) {
             REPORT(v, node->loc, DIAG_ir_use_list, op_name(node));
             return; /* the list is not to be trusted */
@@ -234,7 +244,8 @@ static void check_region(Verifier *v, const Region *region, int depth)
         REPORT(v, loc, DIAG_ir_yield, where);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------------------------------
+ */
 
 /* Names of an entry's parameters or outputs are how a user refers to them. */
 static void check_names(Verifier *v, const Func *func, const char *what, const Str *names, uint32_t n)
@@ -257,7 +268,8 @@ typedef VEC(const Func *) FuncVec;
 /* Adds the functions that the region's attributes name. */
 static void collect_callees(Verifier *v, const Region *region, FuncVec *callees)
 {
-    REGION_FOREACH (node, region) {
+    REGION_FOREACH(node, region)
+    {
         for (uint32_t i = 0; i < node->attr->n; i++)
             if (node->attr->val[i].kind == AK_FUNC && map_has(v->funcs, KEY(node->attr->val[i].u.func)))
                 vec_push(v->scratch, callees, node->attr->val[i].u.func);

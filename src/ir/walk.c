@@ -10,11 +10,11 @@
 static void renumber(Region *region)
 {
     uint32_t count = 0, order = 0;
-    REGION_FOREACH (node, region)
-        count++;
+    REGION_FOREACH(node, region)
+    count++;
     uint32_t step = count < UINT32_C(1) << 22 ? 256 : 1;
-    REGION_FOREACH (node, region)
-        node->order = order += step;
+    REGION_FOREACH(node, region)
+    node->order = order += step;
     region->order_valid = true;
 }
 
@@ -69,7 +69,10 @@ Str node_str(const Node *node, AttrName name) { return attr_of_kind(node, name, 
 DType node_dtype(const Node *node, AttrName name) { return attr_of_kind(node, name, AK_DTYPE)->u.dtype; }
 Weight *node_weight(const Node *node, AttrName name) { return attr_of_kind(node, name, AK_WEIGHT)->u.weight; }
 
-bool node_str_is(const Node *node, AttrName name, const char *value) { return strcmp(node_str(node, name), value) == 0; }
+bool node_str_is(const Node *node, AttrName name, const char *value)
+{
+    return strcmp(node_str(node, name), value) == 0;
+}
 
 uint32_t node_ints(const Node *node, AttrName name, const int64_t **values)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text form: any input is parsed or refused with a diagnostic; what is parsed prints to a text that parses again and
- * prints the same, before and after cloning; the verifier accepts or reports.
+ * The text form: any input is parsed or refused with a diagnostic; what is parsed prints to a text that parses again
+ * and prints the same, before and after cloning; the verifier accepts or reports.
  */
 #include "ir/ir.h"
 

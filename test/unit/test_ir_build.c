@@ -193,12 +193,12 @@ static void test_order_is_the_list_order(void **state)
     assert_ptr_equal(func->body->first, last);
     ir_move(first, NULL);
     assert_ptr_equal(func->body->last, first);
-    REGION_FOREACH (node, func->body)
-        if (node->next) {
-            assert_true(ir_before(node, node->next));
-            assert_false(ir_before(node->next, node));
-            assert_ptr_equal(node->next->prev, node);
-        }
+    REGION_FOREACH(node, func->body)
+    if (node->next) {
+        assert_true(ir_before(node, node->next));
+        assert_false(ir_before(node->next, node));
+        assert_ptr_equal(node->next->prev, node);
+    }
     assert_false(ir_before(first, first));
 }
 

@@ -68,19 +68,26 @@ static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (
 static int64_t apply(uint32_t op, int64_t a, int64_t b)
 {
     switch (op) {
-    case 0: return a + b;
-    case 1: return a - b;
-    case 2: return a * b;
-    case 3: return floor_div(a, b);
-    case 4: return a - b * floor_div(a, b);
-    case 5: return a < b ? a : b;
-    default: return a > b ? a : b;
+    case 0:
+        return a + b;
+    case 1:
+        return a - b;
+    case 2:
+        return a * b;
+    case 3:
+        return floor_div(a, b);
+    case 4:
+        return a - b * floor_div(a, b);
+    case 5:
+        return a < b ? a : b;
+    default:
+        return a > b ? a : b;
     }
 }
 
 static Expr random_expr(int depth)
 {
-    static const Dim *(*const make[])(Context *c, const Dim *a, const Dim *b) = {
+    static const Dim *(*const make[])(Context * c, const Dim *a, const Dim *b) = {
         dim_add, dim_sub, dim_mul, dim_floordiv, dim_mod, dim_min, dim_max};
     Expr e;
     if (depth == 0 || next_random(4) == 0) {
@@ -141,7 +148,8 @@ static void test_random_expressions_keep_their_value(void **state)
             if (value != e.value[p])
                 fail_msg("%s is %lld, expected %lld", text_of(e.dim), (long long)value, (long long)e.value[p]);
             if (value < lo || value > hi)
-                fail_msg("%s is %lld, outside [%lld,%lld]", text_of(e.dim), (long long)value, (long long)lo, (long long)hi);
+                fail_msg("%s is %lld, outside [%lld,%lld]", text_of(e.dim), (long long)value, (long long)lo,
+                         (long long)hi);
         }
     }
     assert_true(simplified > 100);
@@ -160,7 +168,8 @@ static void test_answers_hold_everywhere(void **state)
         for (int p = 0; p < POINTS; p++) {
             int64_t x = a.value[p], y = b.value[p];
             bool x_divides_y = x == 0 ? y == 0 : y % x == 0;
-            if ((eq != TRI_UNKNOWN && (eq == TRI_YES) != (x == y)) || (le != TRI_UNKNOWN && (le == TRI_YES) != (x <= y)))
+            if ((eq != TRI_UNKNOWN && (eq == TRI_YES) != (x == y)) ||
+                (le != TRI_UNKNOWN && (le == TRI_YES) != (x <= y)))
                 fail_msg("%s and %s: eq %d, le %d, but %lld and %lld", text_of(a.dim), text_of(b.dim), (int)eq, (int)le,
                          (long long)x, (long long)y);
             if (divides != TRI_UNKNOWN && (divides == TRI_YES) != x_divides_y)
@@ -190,7 +199,8 @@ static void test_ring_identities_are_pointer_equal(void **state)
     }
 }
 
-/* ---- normal forms ------------------------------------------------------------------------------------------------- */
+/* ---- normal forms -------------------------------------------------------------------------------------------------
+ */
 
 static void test_normal_forms(void **state)
 {
@@ -211,7 +221,7 @@ static void test_normal_forms(void **state)
     /* 2*(N/2) + N mod 2 = N */
     assert_ptr_equal(dim_add(ctx, dim_mul(ctx, num(2), half), dim_mod(ctx, N, num(2))), N);
     assert_ptr_equal(dim_mod(ctx, dim_add(ctx, dim_mul(ctx, num(4), N), num(7)), num(4)), num(3));
-    assert_ptr_equal(dim_mod(ctx, N, num(16)), N);       /* N <= 9 */
+    assert_ptr_equal(dim_mod(ctx, N, num(16)), N);          /* N <= 9 */
     assert_ptr_equal(dim_floordiv(ctx, M, num(7)), num(0)); /* M <= 6 */
     assert_ptr_equal(dim_min(ctx, N, dim_add(ctx, N, M)), N);
     assert_ptr_equal(dim_max(ctx, N, num(0)), N);
@@ -280,8 +290,7 @@ static void test_bind_replaces_inside_atoms(void **state)
 {
     (void)state;
     const Dim *dim = dim_add(ctx, dim_floordiv(ctx, N, num(2)), dim_max(ctx, M, N));
-    assert_ptr_equal(dim_bind(ctx, dim, bind_n_to_2k, NULL),
-                     dim_add(ctx, K, dim_max(ctx, M, dim_mul(ctx, num(2), K))));
+    assert_ptr_equal(dim_bind(ctx, dim, bind_n_to_2k, NULL), dim_add(ctx, K, dim_max(ctx, M, dim_mul(ctx, num(2), K))));
 }
 
 int main(void)
