@@ -205,6 +205,8 @@ const Expr *lx_load(Kernel *k, Buf *buf, const Expr *const *index, const Expr *m
 {
     if (mask && lx_is_true(mask))
         mask = NULL;
+    if (mask && lx_is_index(otherwise))
+        otherwise = lx_cast(k, otherwise, DT_S64);
     if (mask && lx_is_false(mask))
         return otherwise;
     const Expr *args[LOOP_MAX_RANK + 2];
@@ -475,7 +477,7 @@ Stmt *ls_let(Kernel *k, const Var *var, const Expr *value)
 {
     Stmt *stmt = ls_new(k, LS_LET);
     stmt->u.let.var = var;
-    stmt->u.let.value = value;
+    stmt->u.let.value = lx_is_index(value) ? lx_cast(k, value, DT_S64) : value;
     return stmt;
 }
 
@@ -487,7 +489,7 @@ Stmt *ls_store(Kernel *k, Buf *buf, const Expr *const *index, const Expr *value,
     stmt->u.store.buf = buf;
     stmt->u.store.n_index = buf->rank;
     stmt->u.store.index = arena_copy(k->arena, index, buf->rank * sizeof *index);
-    stmt->u.store.value = value;
+    stmt->u.store.value = lx_is_index(value) ? lx_cast(k, value, DT_S64) : value;
     stmt->u.store.mask = mask && lx_is_true(mask) ? NULL : mask;
     return stmt;
 }

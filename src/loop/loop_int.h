@@ -37,8 +37,24 @@ int64_t floor_div(int64_t a, int64_t b); /* b > 0 */
 /* q holds wherever p does; false if unknown. */
 bool pred_implies(Kernel *k, const Expr *p, const Expr *q);
 
-/* kernel_text.c, kernel_parse.c */
+/* kernel_text.c */
 const char *fold_kind_name(FoldKind kind);
+const char *fold_form_name(FoldForm form);
+const char *bind_name(Bind bind);
+const char *space_name(BufSpace space);
+void expr_print(Text *text, const Kernel *k, const Expr *e);
+
+/* kernel_check.c: operand and result types of a MAP node; on failure `why` says what is wrong. */
+bool map_types_match(Op op, DType dtype, const Expr *const *args, uint32_t n, const char **why);
+bool cast_types_match(DType to, DType from);
+
+/* prove.c: consequences of predicates that hold, for the verifier. */
+typedef struct Facts {
+    VEC(Lin *) positive; /* each is >= 0 wherever the facts hold */
+} Facts;
+void facts_add(Kernel *k, Arena *arena, Facts *facts, const Expr *pred, bool holds);
+/* True only if e >= 0 at every point where the facts hold. */
+bool facts_prove(Kernel *k, const Facts *facts, const Expr *e);
 
 static inline int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static inline int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
