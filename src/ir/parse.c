@@ -35,9 +35,9 @@ typedef struct Parser {
 static Loc loc_of(const Parser *p, const Token *token) { return loc_text(p->ctx, p->file, token->line, token->column); }
 
 /* Report at the next token, at the last one, or at another; false. */
-#define FAIL(p, ...) diag_report((p)->ctx, loc_of((p), &(p)->token), __VA_ARGS__)
-#define FAIL_LAST(p, ...) diag_report((p)->ctx, loc_of((p), &(p)->last), __VA_ARGS__)
-#define FAIL_AT(p, token, ...) diag_report((p)->ctx, loc_of((p), (token)), __VA_ARGS__)
+#define FAIL(p, ...) (diag_report((p)->ctx, loc_of((p), &(p)->token), __VA_ARGS__), false)
+#define FAIL_LAST(p, ...) (diag_report((p)->ctx, loc_of((p), &(p)->last), __VA_ARGS__), false)
+#define FAIL_AT(p, token, ...) (diag_report((p)->ctx, loc_of((p), (token)), __VA_ARGS__), false)
 
 static void advance(Parser *p)
 {
@@ -91,9 +91,9 @@ static bool expect_word(Parser *p, const char *word) { return accept_word(p, wor
 
 static bool expect_text(Parser *p, TokenKind kind, const char *what, Str *text)
 {
+    *text = p->token.text;
     if (p->token.kind != kind)
         return fail_expected(p, what);
-    *text = p->token.text;
     advance(p);
     return true;
 }
