@@ -332,6 +332,13 @@ static void check_bind(Checker *c, const Stmt *s, bool top)
         parallel_error(c, s, "has a step other than 1");
 }
 
+/* lo + step * floor((hi - 1 - lo) / step) */
+static const Expr *last_value(Kernel *k, const Expr *lo, const Expr *hi, int64_t step)
+{
+    const Expr *span = lx_add(k, lx_sub(k, hi, lo), lx_int(k, -1));
+    return lx_add(k, lo, lx_mul(k, lx_div(k, span, step), step));
+}
+
 static void check_for(Checker *c, const Stmt *s, bool top)
 {
     const Iter *iter = s->u.loop.iter;
@@ -345,12 +352,16 @@ static void check_for(Checker *c, const Stmt *s, bool top)
     Mark m = mark(c);
     bind_iter(c, iter);
     c->dead += lx_is_true(lx_le(c->k, hi, lo));
+    const Expr *last = last_value(c->k, lo, hi, s->u.loop.step);
     if (!c->dead && (!facts_prove(c->k, &c->facts, lx_sub(c->k, lo, lx_int(c->k, iter->lo))) ||
-                     !facts_prove(c->k, &c->facts, lx_sub(c->k, lx_int(c->k, iter->hi), lx_add(c->k, hi, lx_int(c->k, -1))))))
+                     !facts_prove(c->k, &c->facts, lx_sub(c->k, lx_int(c->k, iter->hi), last))))
         c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_range, c->k->name, iter->name, (long long)iter->lo,
                               (long long)iter->hi);
-    assume(c, lx_lt(c->k, i, hi), true);
-    assume(c, lx_le(c->k, lo, i), true);
+    if (!c->dead) {
+        assume(c, lx_lt(c->k, i, hi), true);
+        assume(c, lx_le(c->k, i, last), true);
+        assume(c, lx_le(c->k, lo, i), true);
+    }
     c->par_iter[iter->id] = moves(lo, c->par_iter, c->par_var) || s->u.loop.bind == BIND_PAR;
     c->vec_iter[iter->id] = moves(lo, c->vec_iter, c->vec_var) || s->u.loop.bind == BIND_VEC;
     c->par = s->u.loop.bind == BIND_PAR ? s : par;
