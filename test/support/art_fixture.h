@@ -137,7 +137,8 @@ static inline bool fixture_small_weight(void *user, ArtSink *sink)
     return true;
 }
 
-#define FIXTURE_FLAGS " -O2 -ffreestanding -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-stack-protector"
+#define FIXTURE_FLAGS \
+    " -O2 -ffreestanding -fasynchronous-unwind-tables -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-stack-protector"
 
 /* Two variants on x86-64, one elsewhere; `compiler` makes code for `machine`. False: no such compiler. */
 static inline bool fixture_make(Fixture *f, ArtMachine machine, const char *compiler)
