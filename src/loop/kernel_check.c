@@ -185,14 +185,22 @@ static void check_independence(Checker *c, const Buf *buf, const Expr *offset, b
                               why);
 }
 
+/* 0 <= e <= hi; floor(a / n) is in range if 0 <= a <= hi*n + n-1 is. */
+static bool proven_within(Checker *c, const Expr *e, int64_t hi)
+{
+    if (e->kind == LX_IDIV)
+        return !__builtin_mul_overflow(hi, e->u.i, &hi) && !__builtin_add_overflow(hi, e->u.i - 1, &hi) &&
+               proven_within(c, e->arg[0], hi);
+    return facts_prove(c->k, &c->facts, e) && facts_prove(c->k, &c->facts, lx_sub(c->k, lx_int(c->k, hi), e));
+}
+
 /* Every index within its axis, if the axes themselves lie in the buffer. */
 static bool axes_in_range(Checker *c, const Buf *buf, const Expr *const *index)
 {
     Wide last = 0;
     for (uint32_t d = 0; d < buf->rank; d++) {
         last += (Wide)(buf->dim[d] - 1) * buf->stride[d];
-        if (!facts_prove(c->k, &c->facts, index[d]) ||
-            !facts_prove(c->k, &c->facts, lx_sub(c->k, lx_int(c->k, buf->dim[d] - 1), index[d])))
+        if (!proven_within(c, index[d], buf->dim[d] - 1))
             return false;
     }
     return last < buf->elements;

@@ -75,7 +75,7 @@ static bool depends_walk(Fuse *f, const Val *val, const Group *g, const Node *ta
     const Node *def = val ? val->def : NULL;
     if (!def)
         return false;
-    if (def == target || in_group(f, def) == g)
+    if (def == target || (g && in_group(f, def) == g))
         return true;
     void **slot = map_slot(f->seen, def->id);
     if ((uint64_t)(uintptr_t)*slot == f->stamp)

@@ -5,6 +5,8 @@
  * A value takes over the bytes of an operand that dies in the same kernel if that kernel reads the operand only at
  * the element it is about to overwrite. Local buffers go to a scratch area with one copy per thread slot.
  * Equal kernels share code; equal packed constants share one image.
+ * If that is above the lower bound, other orders are tried: by start, by bytes times lifetime, and then repeatedly the blocks that
+ * reach the peak first; a fixed number of tries, so the result depends on the graph alone.
  * The lower bound is the largest sum of live blocks over phases, after in-place merges; nothing can be below it.
  */
 #include "sched/sched_int.h"
@@ -129,54 +131,123 @@ static void merge_in_place(Schedule *s)
 
 static bool overlap(const Storage *a, const Storage *b) { return a->first <= b->last && b->first <= a->last; }
 
-static bool larger(const Storage *a, const Storage *b)
+typedef enum PlaceOrder { BY_BYTES, BY_START, BY_AREA, PLACE_ORDERS } PlaceOrder;
+
+static uint64_t place_key(const Storage *st, PlaceOrder order)
 {
-    if (a->bytes != b->bytes)
-        return a->bytes > b->bytes;
-    return a->first != b->first ? a->first < b->first : a->val->id < b->val->id;
+    return order == BY_BYTES ? st->bytes : order == BY_START ? UINT32_MAX - st->first : st->bytes * (st->last - st->first + 1);
 }
 
-static void place_blocks(Schedule *s)
+static bool goes_before(const Storage *a, const Storage *b, PlaceOrder order)
 {
-    VEC(Storage *) block = {0};
-    for (uint32_t i = 0; i < s->storages.len; i++) {
-        Storage *st = s->storages.data[i];
-        if (st->kind != SLOT_WORKSPACE || st->in_place)
-            continue;
-        vec_push(s->arena, &block, st);
-        for (uint32_t j = block.len - 1; j > 0 && larger(block.data[j], block.data[j - 1]); j--) {
-            Storage *t = block.data[j];
-            block.data[j] = block.data[j - 1];
-            block.data[j - 1] = t;
-        }
-    }
-    s->peak_bytes = 0;
-    for (uint32_t i = 0; i < block.len; i++) {
+    uint64_t x = place_key(a, order), y = place_key(b, order);
+    if (x != y)
+        return x > y;
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->val->id < b->val->id;
+}
+
+static void sort_blocks(Storage **block, uint32_t n, PlaceOrder order) /* Shell sort: no library call decides ties */
+{
+    for (uint32_t gap = n / 2; gap > 0; gap /= 2)
+        for (uint32_t i = gap; i < n; i++)
+            for (uint32_t j = i; j >= gap && goes_before(block[j], block[j - gap], order); j -= gap) {
+                Storage *t = block[j];
+                block[j] = block[j - gap];
+                block[j - gap] = t;
+            }
+}
+
+/* Each block at the lowest free offset, in the order given. Returns the peak. */
+static uint64_t place_in_order(Storage *const *block, uint32_t n)
+{
+    uint64_t peak = 0;
+    for (uint32_t i = 0; i < n; i++) {
         uint64_t offset = 0;
         for (bool moved = true; moved;) {
             moved = false;
             for (uint32_t j = 0; j < i; j++)
-                if (overlap(block.data[i], block.data[j]) && offset < block.data[j]->offset + block.data[j]->bytes &&
-                    block.data[j]->offset < offset + block.data[i]->bytes) {
-                    offset = block.data[j]->offset + block.data[j]->bytes;
+                if (overlap(block[i], block[j]) && offset < block[j]->offset + block[j]->bytes &&
+                    block[j]->offset < offset + block[i]->bytes) {
+                    offset = block[j]->offset + block[j]->bytes;
                     moved = true;
                 }
         }
-        block.data[i]->offset = offset;
-        if (offset + block.data[i]->bytes > s->peak_bytes)
-            s->peak_bytes = offset + block.data[i]->bytes;
+        block[i]->offset = offset;
+        peak = offset + block[i]->bytes > peak ? offset + block[i]->bytes : peak;
     }
+    return peak;
+}
+
+static uint64_t lower_bound(const Schedule *s, Storage *const *block, uint32_t n)
+{
+    uint64_t most = 0;
+    for (uint32_t p = 0; p < s->groups.len; p++) {
+        uint64_t live = 0;
+        for (uint32_t i = 0; i < n; i++)
+            live += block[i]->first <= p && p <= block[i]->last ? block[i]->bytes : 0;
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+/* Moves the block that reaches the peak to the front. */
+static void promote_peak(Storage **block, uint32_t n, uint64_t peak)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (block[i]->offset + block[i]->bytes == peak) {
+            Storage *top = block[i];
+            for (; i > 0; i--)
+                block[i] = block[i - 1];
+            block[0] = top;
+            return;
+        }
+}
+
+typedef struct BestPlan {
+    uint64_t peak;
+    uint64_t *offset;
+} BestPlan;
+
+static void keep_if_better(BestPlan *best, Storage *const *block, const uint32_t *slot, uint32_t n, uint64_t peak)
+{
+    if (peak >= best->peak)
+        return;
+    best->peak = peak;
+    for (uint32_t i = 0; i < n; i++)
+        best->offset[slot[block[i]->val->id]] = block[i]->offset;
+}
+
+static void place_blocks(Schedule *s)
+{
+    enum { PROMOTIONS = 64 };
+    VEC(Storage *) block = {0};
+    uint32_t *slot = ARENA_ARRAY(s->arena, uint32_t, s->module->next_id + 1); /* value id -> index in best.offset */
+    for (uint32_t i = 0; i < s->storages.len; i++) {
+        Storage *st = s->storages.data[i];
+        if (st->kind != SLOT_WORKSPACE || st->in_place)
+            continue;
+        slot[st->val->id] = block.len;
+        vec_push(s->arena, &block, st);
+    }
+    uint32_t n = block.len;
+    BestPlan best = {UINT64_MAX, ARENA_ARRAY(s->arena, uint64_t, n + 1)};
+    s->lower_bound_bytes = lower_bound(s, block.data, n);
+    for (PlaceOrder order = 0; order < PLACE_ORDERS && best.peak > s->lower_bound_bytes; order++) {
+        sort_blocks(block.data, n, order);
+        uint64_t peak = place_in_order(block.data, n);
+        keep_if_better(&best, block.data, slot, n, peak);
+        for (int i = 0; i < PROMOTIONS && best.peak > s->lower_bound_bytes; i++) {
+            promote_peak(block.data, n, peak);
+            peak = place_in_order(block.data, n);
+            keep_if_better(&best, block.data, slot, n, peak);
+        }
+    }
+    s->peak_bytes = n ? best.peak : 0;
+    for (uint32_t i = 0; i < n; i++)
+        block.data[i]->offset = best.offset[slot[block.data[i]->val->id]];
     for (uint32_t i = 0; i < s->storages.len; i++)
         if (s->storages.data[i]->in_place)
             s->storages.data[i]->offset = block_of(s->storages.data[i])->offset;
-    s->lower_bound_bytes = 0;
-    for (uint32_t p = 0; p < s->groups.len; p++) {
-        uint64_t live = 0;
-        for (uint32_t i = 0; i < block.len; i++)
-            live += block.data[i]->first <= p && p <= block.data[i]->last ? block.data[i]->bytes : 0;
-        if (live > s->lower_bound_bytes)
-            s->lower_bound_bytes = live;
-    }
 }
 
 /* ---- constants ------------------------------------------------------------------------------------------------------------------- */

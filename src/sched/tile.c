@@ -15,7 +15,7 @@
  */
 #include "sched/tile.h"
 
-enum { MAX_TILE_ROWS = 14, MAX_BORDER_TILES = 8, ATTENTION_ROWS = 16 };
+enum { MAX_TILE_ROWS = 14, MAX_BORDER_TILES = 8, ATTENTION_ROWS = 16, MIN_ROWS_TO_PACK = 4 };
 
 /* ---- finding contractions ------------------------------------------------------------------------------------------------ */
 
@@ -100,7 +100,8 @@ bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, Contraction
     if (!c->col)
         return false;
     choose_row(c, stack);
-    return true;
+    /* packing activations pays only if several rows read the packed panel */
+    return c->col_stride == 1 || c->b->u.buf->space == BUF_WEIGHT || (c->n_rows >= MIN_ROWS_TO_PACK && c->n_cols >= LOOP_LANES / 2);
 }
 
 /* ---- choosing a tile ------------------------------------------------------------------------------------------------------ */
@@ -369,26 +370,22 @@ static Stmt *emit_panels(const PanelBody *pb)
     const Contraction *c = pb->c;
     Kernel *k = c->k;
     int64_t width = pb->shape.vectors * LOOP_LANES, full = c->n_cols / width, rest = c->n_cols % width;
-    Panel last = {lx_int(k, full * width), (rest + LOOP_LANES - 1) / LOOP_LANES * LOOP_LANES, rest % LOOP_LANES ? rest : 0};
-    if (full == 0)
-        return panel_body(pb, &last);
-    if (full == 1 && !rest) {
-        Panel only = {lx_int(k, 0), width, 0};
+    int64_t rest_cols = (rest + LOOP_LANES - 1) / LOOP_LANES * LOOP_LANES, limit = rest % LOOP_LANES ? rest : 0;
+    if (full + (rest > 0) == 1) {
+        Panel only = {lx_int(k, 0), full ? width : rest_cols, full ? 0 : limit};
         return panel_body(pb, &only);
     }
     const Iter *pi = kernel_iter(k, "p", 0, full - 1 + (rest > 0));
-    const Iter *in_full = full > 1 ? kernel_iter(k, "q", 0, full - 1) : NULL;
-    Panel p = {in_full ? lx_mul(k, lx_iter(k, in_full), width) : lx_int(k, 0), width, 0};
-    Stmt *body = panel_body(pb, &p);
-    if (in_full && !rest)
-        return ls_for(k, in_full, lx_int(k, 0), lx_int(k, full), 1, BIND_SEQ, body);
-    if (in_full) /* in the branch p < full, q = p with the tighter range, by a loop of one trip */
-        body = ls_for(k, in_full, lx_iter(k, pi), lx_add(k, lx_iter(k, pi), lx_int(k, 1)), 1, BIND_SEQ, body);
-    Stmt *branch = ls_new(k, LS_IF);
-    branch->u.branch.cond = lx_lt(k, lx_iter(k, pi), lx_int(k, full));
-    branch->u.branch.then = body;
-    branch->u.branch.otherwise = panel_body(pb, &last);
-    return ls_for(k, pi, lx_int(k, 0), lx_int(k, full + 1), 1, BIND_SEQ, branch);
+    const Expr *col0 = lx_mul(k, lx_iter(k, pi), width);
+    Stmt *body = panel_body(pb, &(Panel){col0, width, 0});
+    if (rest) {
+        Stmt *branch = ls_new(k, LS_IF);
+        branch->u.branch.cond = lx_lt(k, lx_iter(k, pi), lx_int(k, full));
+        branch->u.branch.then = body;
+        branch->u.branch.otherwise = panel_body(pb, &(Panel){col0, rest_cols, limit});
+        body = branch;
+    }
+    return ls_for(k, pi, lx_int(k, 0), lx_int(k, full + (rest > 0)), 1, BIND_SEQ, body);
 }
 
 /* ---- packing b of activations -------------------------------------------------------------------------------------------------- */
@@ -449,6 +446,8 @@ static bool tensorize_nest(Kernel *k, const TargetInfo *target)
         stack.loop[i] = nest.loop[i];
     if (!contraction_find(k, nest.body, &stack, &c))
         return false;
+    if (c.col_stride != 1 && c.b->u.buf->space == BUF_WEIGHT && c.n_rows < MIN_ROWS_TO_PACK)
+        return false; /* `pack` was disabled */
     Stmt *pack = c.col_stride == 1 ? NULL : pack_locally(&c);
     PanelBody pb = {.c = &c, .n_rows = c.n_rows, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
                     .around = true};
@@ -612,7 +611,8 @@ static bool tensorize_rows(Kernel *k, const TargetInfo *target)
     const Iter *row = nest.loop[nest.n - 1]->u.loop.iter;
     for (Stmt *s = nest.body; s; s = s->next, i++) {
         Contraction c;
-        if (is_content_contraction(k, s, &nest, &c) && !lx_uses_iter(c.b, row)) {
+        if (is_content_contraction(k, s, &nest, &c) && !lx_uses_iter(c.b, row) &&
+            (c.col_stride == 1 || n_rows >= MIN_ROWS_TO_PACK)) {
             contraction[i] = arena_copy(k->arena, &c, sizeof c);
             n_found++;
         }

@@ -131,7 +131,7 @@ static Stmt *vectorize_nest(Kernel *k, Stmt *loop)
         Stmt probe = *inner;
         probe.u.loop.body = nest.body;
         if (may_vectorize(k, &probe))
-            nest.loop[nest.n - 1] = ls_for(k, inner->u.loop.iter, inner->u.loop.lo, inner->u.loop.hi, LOOP_LANES, BIND_VEC, NULL);
+            nest.loop[nest.n - 1] = ls_for(k, inner->u.loop.iter, inner->u.loop.lo, inner->u.loop.hi, 1, BIND_VEC, NULL);
     } else {
         nest.body = vectorize_list(k, nest.body);
     }
