@@ -3,7 +3,7 @@
  * Shape rules as one table: op, operand types, attributes, and the result types or the diagnostic that refuses them. The last
  * test demands a row that is accepted and one that is refused for every op of the table.
  *
- * Text: "f32[2,N,2*N] - s64[]" (- is an absent operand); attributes in schema order, "axis=1 perm=0,1".
+ * How the texts are read: support/op_text.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,11 +11,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "op/op.h"
+#include "support/op_text.h"
 
 typedef struct Row {
     Op op;
@@ -142,109 +140,15 @@ static const Row rows[] = {
 };
 /* clang-format on */
 
-typedef struct Fixture {
-    Context *ctx;
-    Module *module;
-    Arena *arena;
-} Fixture;
-
-static const Dim *dim_of(Fixture *f, const char *text)
-{
-    char *end;
-    long long number = strtoll(text, &end, 10);
-    if (!*end)
-        return dim_const(f->ctx, number);
-    const char *star = strchr(text, '*');
-    const Dim *sym = dim_sym(f->ctx, module_sym(f->module, str_intern(f->ctx, star ? star + 1 : text), 1, 4096));
-    return star ? dim_mul(f->ctx, sym, dim_const(f->ctx, number)) : sym;
-}
-
-/* Splits a copy of text at the separator. */
-static uint32_t split(Fixture *f, const char *text, char separator, char **parts)
-{
-    uint32_t n = 0;
-    for (char *at = arena_printf(f->arena, "%s", text); at && *at;) {
-        parts[n++] = at;
-        at = strchr(at, separator);
-        if (at)
-            *at++ = 0;
-    }
-    return n;
-}
-
-static const Type *type_of(Fixture *f, const char *text)
-{
-    char *parts[16], *open;
-    const Dim *dims[16];
-    if (!strcmp(text, "-"))
-        return NULL;
-    char *copy = arena_printf(f->arena, "%s", text);
-    open = strchr(copy, '[');
-    *open++ = 0;
-    *strchr(open, ']') = 0;
-    uint32_t rank = split(f, open, ',', parts);
-    for (uint32_t a = 0; a < rank; a++)
-        dims[a] = dim_of(f, parts[a]);
-    const Type *type = type_tensor(f->ctx, dtype_from_name(copy), rank, dims);
-    assert_non_null(type);
-    return type;
-}
-
-static AttrVal attr_of(Fixture *f, AttrKind kind, const char *text)
-{
-    char *parts[16];
-    uint32_t n = split(f, text, ',', parts);
-    int64_t *ints = ARENA_ARRAY(f->arena, int64_t, 16);
-    const Dim **dims = ARENA_ARRAY(f->arena, const Dim *, 16);
-    static const float data[2] = {1, 2};
-    for (uint32_t i = 0; i < n && (kind == AK_INTS || kind == AK_DIMS); i++) {
-        if (kind == AK_INTS)
-            ints[i] = strtoll(parts[i], NULL, 10);
-        else
-            dims[i] = dim_of(f, parts[i]);
-    }
-    switch (kind) {
-    case AK_INT: return attr_int(strtoll(text, NULL, 10));
-    case AK_BOOL: return attr_bool(text[0] == '1');
-    case AK_FLOAT: return attr_float(strtod(text, NULL));
-    case AK_STR: return attr_str(f->ctx, text);
-    case AK_DTYPE: return attr_dtype(dtype_from_name(text));
-    case AK_INTS: return attr_ints(ints, n);
-    case AK_DIM: return attr_dim(dim_of(f, text));
-    case AK_DIMS: return attr_dims(dims, n);
-    default:
-        return attr_weight(module_weight(f->module, str_intern(f->ctx, text), type_of(f, "f32[2]"), data, true));
-    }
-}
-
-static const Attrs *attrs_of(Fixture *f, Op op, const char *text)
-{
-    char *parts[16];
-    AttrVal vals[IR_MAX_ATTRS];
-    uint32_t n = split(f, text, ' ', parts);
-    for (uint32_t i = 0; i < n; i++) {
-        char *value = strchr(parts[i], '=');
-        *value++ = 0;
-        assert_string_equal(parts[i], attr_name(op_info[op].attr[i].name));
-        vals[i] = attr_of(f, op_info[op].attr[i].kind, value);
-    }
-    return attrs_make(f->ctx, vals, n);
-}
-
 /* Result types, or "!" and the name of the first diagnostic. */
-static const char *infer(Fixture *f, const Row *row, Op op)
+static const char *infer(OpText *f, const Row *row, Op op)
 {
-    char *parts[16];
     Val *in[16];
-    uint32_t n = split(f, row->in, ' ', parts);
-    Func *func = module_func(f->module, str_format(f->ctx, "f%u", f->module->funcs.len), true);
+    uint32_t n;
+    Func *func = op_text_func(f, row->in, in, &n);
     Builder b = ir_at_end(func->body, loc_text(f->ctx, str_intern(f->ctx, "t.ig"), 1, 1));
-    for (uint32_t i = 0; i < n; i++) {
-        const Type *type = type_of(f, parts[i]);
-        in[i] = type ? func_param(func, str_intern(f->ctx, "x"), type) : NULL;
-    }
     diag_clear(f->ctx);
-    const Attrs *attrs = attrs_of(f, op, row->attrs);
+    const Attrs *attrs = op_text_attrs(f, op, row->attrs);
     Text text;
     text_init(&text, f->arena);
     Val *result = NULL;
@@ -266,19 +170,11 @@ static const char *infer(Fixture *f, const Row *row, Op op)
     return text.data;
 }
 
-static void begin(Fixture *f)
-{
-    f->ctx = ctx_create(NULL);
-    f->module = module_create(f->ctx);
-    f->arena = arena_create(f->ctx);
-}
-
 static void all_rows(void **state)
 {
     (void)state;
     for (size_t i = 0; i < IG_COUNT(rows); i++) {
-        Fixture f;
-        begin(&f);
+        OpText f = op_text_begin();
         const char *have = infer(&f, &rows[i], rows[i].op);
         if (strcmp(have, rows[i].want) != 0) {
             Text text;
@@ -296,8 +192,7 @@ static void all_rows(void **state)
 static void messages(void **state)
 {
     (void)state;
-    Fixture f;
-    begin(&f);
+    OpText f = op_text_begin();
     infer(&f, &(Row){OP_exp, "s32[2,3]", "", ""}, OP_exp);
     assert_string_equal(diag_get(f.ctx, 0)->message, "exp: operand 0 has element type s32, supported here: f64 f32 f16 bf16; "
                                                      "operands: s32[2,3]");
