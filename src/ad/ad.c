@@ -15,10 +15,12 @@
 
 #include <string.h>
 
-typedef struct Seed {
-    Val *out;  /* in the clone */
-    Val *grad; /* its first contribution */
-} Seed;
+/* A constant that is differentiated. Constants of equal bytes are one weight, and bodies bring their own, so the uses that
+ * the primal makes are led through a node of their own (stop_gradient) until the end. */
+typedef struct Leaf {
+    Node *node;
+    const Weight *weight;
+} Leaf;
 
 typedef struct Ad {
     Context *ctx;
@@ -31,6 +33,7 @@ typedef struct Ad {
     Map *grads;  /* value id -> gradient so far */
     VEC(Val *) outs;              /* clones of func's outputs */
     VEC(AttrVal) wrt;             /* AK_INT: parameter index; AK_WEIGHT */
+    VEC(Leaf) leaves;
     VEC(Node *) nodes;            /* the primal part, in order */
 } Ad;
 
@@ -166,12 +169,31 @@ static bool clone_primal(Ad *ad)
 
 /* ---- activity --------------------------------------------------------------------------------------------------- */
 
-static bool is_wrt_const(const Ad *ad, const Node *node)
+static void add_leaves(Ad *ad)
 {
-    for (uint32_t i = 0; node->op == OP_const && i < ad->wrt.len; i++)
-        if (ad->wrt.data[i].kind == AK_WEIGHT && ad->wrt.data[i].u.weight == node_weight(node, AN_weight))
-            return true;
-    return false;
+    for (Node *node = ad->func->body->first; node; node = node->next)
+        for (uint32_t i = 0; node->op == OP_const && i < ad->wrt.len; i++) {
+            if (ad->wrt.data[i].kind != AK_WEIGHT || ad->wrt.data[i].u.weight != node_weight(node, AN_weight))
+                continue;
+            Builder b = ir_before_node(node->next, node->loc);
+            Val *value = ir_out(node, 0);
+            const Type *type = value->type;
+            Leaf leaf = {ir_emit(&b, OP_stop_gradient, &value, 1, attrs_make(ad->ctx, NULL, 0), &type, 1),
+                         node_weight(node, AN_weight)};
+            ir_replace_all(value, ir_out(leaf.node, 0));
+            ir_set_in(leaf.node, 0, value);
+            vec_push(ad->tmp, &ad->leaves, leaf);
+            break;
+        }
+}
+
+static void remove_leaves(Ad *ad)
+{
+    for (uint32_t i = 0; i < ad->leaves.len; i++) {
+        Node *node = ad->leaves.data[i].node;
+        ir_replace_all(ir_out(node, 0), ir_in(node, 0));
+        ir_erase(node);
+    }
 }
 
 static bool is_active(const Ad *ad, const Val *val) { return val && map_get(ad->active, val->id); }
@@ -181,7 +203,7 @@ static bool node_active(const Ad *ad, const Node *node)
     for (uint32_t i = 0; i < node->n_in; i++)
         if (is_active(ad, ir_in(node, i)))
             return true;
-    return is_wrt_const(ad, node);
+    return false;
 }
 
 static void mark(Ad *ad)
@@ -190,6 +212,8 @@ static void mark(Ad *ad)
     for (uint32_t i = 0; i < ad->wrt.len; i++)
         if (ad->wrt.data[i].kind == AK_INT)
             map_set(ad->active, ad->func->body->params.data[ad->wrt.data[i].u.i]->id, ad);
+    for (uint32_t i = 0; i < ad->leaves.len; i++)
+        map_set(ad->active, ad->leaves.data[i].node->out[0].id, ad);
     REGION_FOREACH (node, ad->func->body)
         for (uint32_t i = 0; i < node->n_out && node_active(ad, node); i++)
             if (node->out[i].type->kind != TY_TENSOR || dtype_is_float(node->out[i].type->dtype))
@@ -279,17 +303,15 @@ static bool start(Ad *ad)
 
 /* ---- the result --------------------------------------------------------------------------------------------------- */
 
-/* Sum over all constants of the weight: gradients of consts in program order. */
+/* Summed over the constants of the weight in program order. */
 static Val *wrt_gradient(Ad *ad, Builder *b, const AttrVal *wrt)
 {
     Val *sum = NULL;
     if (wrt->kind == AK_INT)
         sum = map_get(ad->grads, ad->func->body->params.data[wrt->u.i]->id);
-    for (uint32_t i = 0; wrt->kind == AK_WEIGHT && i < ad->nodes.len; i++) {
-        const Node *node = ad->nodes.data[i];
-        Val *part = node->op == OP_const && node_weight(node, AN_weight) == wrt->u.weight
-                        ? map_get(ad->grads, node->out[0].id)
-                        : NULL;
+    for (uint32_t i = 0; wrt->kind == AK_WEIGHT && i < ad->leaves.len; i++) {
+        const Leaf *leaf = &ad->leaves.data[i];
+        Val *part = leaf->weight == wrt->u.weight ? map_get(ad->grads, leaf->node->out[0].id) : NULL;
         sum = sum && part ? op_binary(b, OP_add, sum, part) : part ? part : sum;
     }
     if (sum)
@@ -335,6 +357,7 @@ static bool finish(Ad *ad)
     if (!ok)
         return false;
     func_yield(ad->func, loc, vals, names, n);
+    remove_leaves(ad);
     erase_unused(ad->func->body);
     return true;
 }
@@ -346,6 +369,7 @@ static bool differentiate(Ad *ad)
         return false;
     Builder b = ir_at_end(ad->func->body, ad->request->func->body->last->loc);
     Node *holder = ir_emit(&b, OP_yield, ad->outs.data, ad->outs.len, attrs_make(ad->ctx, NULL, 0), NULL, 0);
+    add_leaves(ad);
     if (!expand_active(ad))
         return false;
     for (uint32_t i = 0; i < ad->outs.len; i++)
