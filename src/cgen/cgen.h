@@ -26,8 +26,9 @@ typedef struct CgenRunWrapper CgenRunWrapper;
  * Bytes live in arena. Thread-safe over different Contexts. False after reporting. */
 bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Kernel *const *kernels, uint32_t n, Blob *out);
 
-/* The host's level and CPU, for --cpu native. NULL-terminated constant table of the known levels. */
+/* Constant table of the known levels. */
 const TargetInfo *cgen_targets(void); /* ends with triple NULL */
+/* The best level of that table that this machine has, for --cpu native; NULL if it has none. */
 const TargetInfo *cgen_host_target(void);
 
 #endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels to one object: a module, a function each, LLVM's code generator without any IR pass before it.
+ *
+ * Everything LLVM needs lives in its own context here, so Contexts in different threads compile at the same time. Targets are
+ * registered once per process: LLVM keeps that table itself.
+ */
+#include "cgen/llvm/llvm_int.h"
+
+#include <string.h>
+#include <threads.h>
+
+/* ---- targets ---------------------------------------------------------------------------------------------------------------- */
+
+static void register_targets(void)
+{
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeAArch64AsmParser();
+}
+
+static LLVMTargetMachineRef create_machine(Context *ctx, const CgenOptions *options)
+{
+    static once_flag once = ONCE_FLAG_INIT; /* guards LLVM's own registry */
+    call_once(&once, register_targets);
+    LLVMTargetRef target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(options->target->triple, &target, &message)) {
+        Str text = str_intern(ctx, message);
+        LLVMDisposeMessage(message);
+        diag_report(ctx, 0, DIAG_cgen_target, options->target->triple, text);
+        return NULL;
+    }
+    LLVMTargetMachineOptionsRef o = LLVMCreateTargetMachineOptions();
+    LLVMTargetMachineOptionsSetCPU(o, options->target->cpu);
+    LLVMTargetMachineOptionsSetFeatures(o, options->target->features);
+    LLVMTargetMachineOptionsSetCodeGenOptLevel(o, options->opt_level > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelLess);
+    LLVMTargetMachineOptionsSetRelocMode(o, LLVMRelocPIC);
+    LLVMTargetMachineOptionsSetCodeModel(o, LLVMCodeModelSmall);
+    LLVMTargetMachineRef machine = LLVMCreateTargetMachineWithOptions(target, options->target->triple, o);
+    LLVMDisposeTargetMachineOptions(o);
+    return machine;
+}
+
+static CgMachine machine_of(const TargetInfo *target)
+{
+    if (!strncmp(target->triple, "aarch64", 7))
+        return MACHINE_AARCH64;
+    if (strncmp(target->triple, "x86_64", 6))
+        return MACHINE_OTHER;
+    return strstr(target->features, "+avx512f") ? MACHINE_AVX512 : strstr(target->features, "+avx2") ? MACHINE_AVX2 : MACHINE_OTHER;
+}
+
+/* ---- module and functions ------------------------------------------------------------------------------------------------------ */
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user)
+{
+    Cg *cg = user;
+    if (LLVMGetDiagInfoSeverity(info) == LLVMDSError)
+        cg->llvm_error = true;
+}
+
+static void create_module(Cg *cg, LLVMTargetMachineRef machine)
+{
+    cg->lc = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(cg->lc, on_diagnostic, cg);
+    cg->mod = LLVMModuleCreateWithNameInContext("igata", cg->lc);
+    cg->b = LLVMCreateBuilderInContext(cg->lc);
+    LLVMSetTarget(cg->mod, cg->options->target->triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(cg->mod, layout);
+    LLVMDisposeTargetData(layout);
+    cg->i1 = LLVMInt1TypeInContext(cg->lc);
+    cg->i8 = LLVMInt8TypeInContext(cg->lc);
+    cg->i16 = LLVMInt16TypeInContext(cg->lc);
+    cg->i32 = LLVMInt32TypeInContext(cg->lc);
+    cg->i64 = LLVMInt64TypeInContext(cg->lc);
+    cg->half = LLVMHalfTypeInContext(cg->lc);
+    cg->f32 = LLVMFloatTypeInContext(cg->lc);
+    cg->f64 = LLVMDoubleTypeInContext(cg->lc);
+    cg->ptr = LLVMPointerTypeInContext(cg->lc, 0);
+    cg->nothing = LLVMVoidTypeInContext(cg->lc);
+}
+
+static void add_text_attribute(Cg *cg, LLVMValueRef fn, const char *key, const char *value)
+{
+    LLVMAttributeRef a =
+        LLVMCreateStringAttribute(cg->lc, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+static void add_attribute(Cg *cg, LLVMValueRef fn, const char *name, uint64_t value)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(cg->lc, kind, value));
+}
+
+void cg_function_attributes(Cg *cg, LLVMValueRef fn)
+{
+    add_attribute(cg, fn, "nounwind", 0);
+    add_attribute(cg, fn, "uwtable", 2); /* .eh_frame for debuggers and profilers */
+    add_text_attribute(cg, fn, "target-cpu", cg->options->target->cpu);
+    add_text_attribute(cg, fn, "target-features", cg->options->target->features);
+    add_text_attribute(cg, fn, "prefer-vector-width", "512");
+    add_text_attribute(cg, fn, "no-jump-tables", "true");
+    add_text_attribute(cg, fn, "no-builtins", "true");
+    if (cg->options->ftz)
+        add_text_attribute(cg, fn, "denormal-fp-math", "preserve-sign,preserve-sign");
+}
+
+static const char *symbol_name(Cg *cg, const Kernel *k)
+{
+    char *name = arena_printf(cg->arena, "%s%s", k->name, cg->options->symbol_suffix ? cg->options->symbol_suffix : "");
+    for (char *c = name; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9' && c > name) || *c == '_' ||
+              *c == '.' || *c == '$'))
+            *c = '_';
+    return name;
+}
+
+static void largest_tile(Cg *cg, const Stmt *list)
+{
+    for (const Stmt *s = list; s; s = s->next) {
+        if (s->kind == LS_FOR)
+            largest_tile(cg, s->u.loop.body);
+        if (s->kind == LS_IF) {
+            largest_tile(cg, s->u.branch.then);
+            largest_tile(cg, s->u.branch.otherwise);
+        }
+        int64_t bytes = s->kind == LS_MMA ? s->u.mma.rows * s->u.mma.cols * cg_bytes(s->u.mma.tile->dtype) : 0;
+        cg->tile_bytes = bytes > cg->tile_bytes ? bytes : cg->tile_bytes;
+    }
+}
+
+static bool compiled_dtype(DType t)
+{
+    return t == DT_F32 || t == DT_F64 || t == DT_F16 || t == DT_BF16 || t == DT_BOOL || (dtype_is_int(t) && dtype_bits(t) >= 8);
+}
+
+static bool emit_kernel(Cg *cg, const Kernel *kernel)
+{
+    cg->k = kernel_clone(cg->arena, kernel); /* emission adds expressions and iterators */
+    cg->unsupported = false;
+    for (uint32_t i = 0; i < cg->k->bufs.len; i++)
+        if (!compiled_dtype(cg->k->bufs.data[i]->dtype))
+            cg_unsupported(cg, "buffers of %s have no machine code yet", dtype_name(cg->k->bufs.data[i]->dtype));
+    if (cg->unsupported)
+        return false;
+    LLVMTypeRef params[] = {cg->ptr, cg->i64, cg->i64, cg->ptr};
+    LLVMTypeRef type = LLVMFunctionType(cg->nothing, params, 4, false);
+    cg->fn = LLVMAddFunction(cg->mod, symbol_name(cg, kernel), type);
+    cg_function_attributes(cg, cg->fn);
+    cg->iters = map_create(cg->arena);
+    cg->vars = map_create(cg->arena);
+    cg->top = cg->floor = 0;
+    cg->epoch = cg->last_epoch = 0;
+    cg->scope[0] = (Scope){.cache = map_create(cg->arena)};
+    cg->lane = NULL;
+    cg->mask = cg->safe = NULL;
+    cg->slots.len = cg->tiles.len = 0;
+    cg->tile_bytes = 0;
+    largest_tile(cg, cg->k->body);
+    LLVMBasicBlockRef entry = cg_block(cg, "entry"), start = cg_block(cg, "start");
+    LLVMPositionBuilderAtEnd(cg->b, entry);
+    cg->entry_end = LLVMBuildBr(cg->b, start);
+    cg_use_block(cg, start);
+    cg_list(cg, cg->k->body);
+    LLVMPositionBuilderAtEnd(cg->b, cg->bb);
+    LLVMBuildRetVoid(cg->b);
+    return !cg->unsupported;
+}
+
+/* ---- output ----------------------------------------------------------------------------------------------------------------------- */
+
+static void verify_module(Cg *cg)
+{
+    char *message = NULL;
+    if (LLVMVerifyModule(cg->mod, LLVMReturnStatusAction, &message)) {
+        Str text = str_intern(cg->ctx, message);
+        LLVMDisposeMessage(message);
+        ig_bug(cg->ctx, "invalid LLVM IR: %s", text);
+    }
+    LLVMDisposeMessage(message);
+}
+
+static void write_output(Cg *cg, Arena *arena, LLVMTargetMachineRef machine, Blob *out)
+{
+    if (cg->options->output == CGEN_LLVM_IR) {
+        char *text = LLVMPrintModuleToString(cg->mod);
+        *out = (Blob){arena_copy(arena, text, strlen(text)), strlen(text)};
+        LLVMDisposeMessage(text);
+        return;
+    }
+    LLVMCodeGenFileType type = cg->options->output == CGEN_OBJECT ? LLVMObjectFile : LLVMAssemblyFile;
+    LLVMMemoryBufferRef buffer = NULL;
+    char *message = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, cg->mod, type, &message, &buffer) || cg->llvm_error) {
+        Str text = str_intern(cg->ctx, message ? message : "see LLVM's diagnostics");
+        ig_bug(cg->ctx, "LLVM cannot emit code: %s", text);
+    }
+    size_t size = LLVMGetBufferSize(buffer);
+    *out = (Blob){arena_copy(arena, LLVMGetBufferStart(buffer), size), size};
+    LLVMDisposeMemoryBuffer(buffer);
+    const char *undefined = cg->options->output == CGEN_OBJECT ? cg_object_undefined(out, NULL) : NULL;
+    if (undefined)
+        ig_bug(cg->ctx, "emitted code calls %s", undefined);
+}
+
+typedef struct Emission {
+    Cg cg;
+    LLVMTargetMachineRef machine;
+    Arena *arena;
+    const Kernel *const *kernels;
+    uint32_t n;
+    Blob *out;
+    bool good;
+} Emission;
+
+static void emit_all(void *user)
+{
+    Emission *e = user;
+    create_module(&e->cg, e->machine);
+    e->good = true;
+    for (uint32_t i = 0; i < e->n; i++)
+        e->good &= emit_kernel(&e->cg, e->kernels[i]);
+    if (!e->good)
+        return;
+    verify_module(&e->cg);
+    write_output(&e->cg, e->arena, e->machine, e->out);
+}
+
+/* Bugs and exhausted memory pass through here so that LLVM's own memory is released. */
+bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Kernel *const *kernels, uint32_t n, Blob *out)
+{
+    Emission *e = ARENA_NEW(arena, Emission);
+    *e = (Emission){.machine = create_machine(ctx, options), .arena = arena, .kernels = kernels, .n = n, .out = out};
+    if (!e->machine)
+        return false;
+    Arena *tmp = arena_create(ctx);
+    e->cg = (Cg){.ctx = ctx, .arena = tmp, .options = options, .machine = machine_of(options->target)};
+    CtxStatus status = ctx_protect(ctx, emit_all, e);
+    if (e->cg.b)
+        LLVMDisposeBuilder(e->cg.b);
+    if (e->cg.mod)
+        LLVMDisposeModule(e->cg.mod);
+    if (e->cg.lc)
+        LLVMContextDispose(e->cg.lc);
+    LLVMDisposeTargetMachine(e->machine);
+    arena_destroy(tmp);
+    if (status != CTX_OK)
+        ig_bug(ctx, "code generation stopped: %s",
+               status == CTX_NOMEM ? "memory is exhausted" : diag_get(ctx, diag_count(ctx) - 1)->message);
+    return e->good;
+}
