@@ -63,14 +63,16 @@ typedef bool AdjointFn(AdjointArgs *args);
 
 /* ---- lowering, by op kind (ir.md section 2) ------------------------------------------------------------------------- */
 
-/* Where an INDEX op's element comes from: operand `in` at `index` if guard holds (NULL: always). Pieces are tried in
- * order; the last has no guard, or is_fill is set: then the element is operand `in` at index (pad's scalar). */
+/* Where an INDEX op's element comes from: operand `in` at `index` if guard holds. Pieces are tried in order; the last, and only
+ * the last, has no guard (NULL). An index is inside its operand only where its guard holds and no earlier one does: a
+ * load made before the choice needs that mask. */
 typedef struct IndexPiece {
     uint32_t in;
     const Expr *guard;
     const Expr *index[IR_MAX_RANK];
 } IndexPiece;
-/* A FOLD or CONTRACT: result element = kind/form fold over axes of a (times b): accesses of operands. */
+/* A FOLD or CONTRACT: result element = kind/form fold over axes of a (times b): accesses of operands. The maker of the kernel casts
+ * the operands' elements to acc and the fold's value to the result's dtype. Axes of one element are left out. */
 typedef struct FoldNest {
     FoldKind kind;
     FoldForm form;
@@ -104,8 +106,8 @@ typedef bool LowerFn(LowerArgs *args); /* false after reporting what cannot be c
 
 /* ---- composites ------------------------------------------------------------------------------------------------------ */
 
-/* Emits the body in primitives (and other composites); in[] stand for the node's operands. Returns the result, NULL after
- * reporting. attrs: of the composite. */
+/* Emits the body in primitives (and other composites); in[] stand for the node's operands, out is the composite's type (16-bit
+ * floats are widened and rounded back inside). Returns the result, NULL after reporting. attrs: of the composite. */
 typedef Val *BodyFn(Builder *b, const Attrs *attrs, Val *const *in, uint32_t n_in, const Type *out);
 
 /* ---- the table --------------------------------------------------------------------------------------------------------- */
@@ -131,8 +133,8 @@ bool op_is_evalonly(Op op);
 bool op_is_differentiable(Op op); /* adjoint is not nondiff */
 bool op_is_compiled(Op op);       /* lower is not uncompiled */
 
-/* emit.c: op_emit infers result types, folds what is trivially foldable (identity moves, constants of up to 64 elements by
- * ref32) and finds an equal node already in the region. NULL after reporting. Results: ir_out of the returned value's def. */
+/* emit.c: op_emit infers result types, folds what is trivially foldable (identity moves, integer tensors of known content) and finds an equal node already in the region. NULL after reporting. Results: ir_out of the returned value's def; an op without results (check) gives its operand. `if` and
+ * `loop` are built with ir_emit and ir_add_region. */
 Val *op_emit(Builder *b, Op op, Val *const *in, uint32_t n_in, const AttrVal *attrs, uint32_t n_attrs);
 Val *op_emit_interned(Builder *b, Op op, Val *const *in, uint32_t n_in, const Attrs *attrs);
 /* Shorthands used all over importers, bodies and adjoints; NULL operands give NULL, so that chains need one check. */
