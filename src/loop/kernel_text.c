@@ -141,9 +141,10 @@ static void put_call(Printer *p, const char *what, DType dtype, const Expr *e)
 
 static void put_imm(Printer *p, const Expr *e, const char *op)
 {
-    text_add(p->text, "(");
+    bool sum = e->arg[0]->kind == LX_IADD;
+    text_add(p->text, sum ? "((" : "(");
     expr(p, e->arg[0]);
-    text_addf(p->text, " %s %lld)", op, (long long)e->u.i);
+    text_addf(p->text, "%s %s %lld)", sum ? ")" : "", op, (long long)e->u.i);
 }
 
 static void put_minmax(Printer *p, const Expr *e)
