@@ -335,6 +335,85 @@ static void store_value(Lower *l, const Node *node, const Expr *const *index, bo
     }
 }
 
+/* ---- fold axes --------------------------------------------------------------------------------------------------------------------
+ * A reshape between a value and its fold (flattened channels-last images) makes accesses of the form k/16, k/4 % 4, k % 4. Such an axis
+ * is split into several: positions stay row-major over them, so the order of the fold stays, and accesses become linear. */
+
+typedef struct Divisors {
+    const Iter *iter;
+    Map *seen;
+    int64_t d[LOOP_MAX_FOLD_ITERS];
+    uint32_t n;
+} Divisors;
+
+static void add_divisor(Divisors *v, int64_t d)
+{
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->d[i] == d)
+            return;
+    if (v->n == IG_COUNT(v->d))
+        return;
+    uint32_t at = v->n++;
+    for (; at > 0 && v->d[at - 1] > d; at--)
+        v->d[at] = v->d[at - 1];
+    v->d[at] = d;
+}
+
+static void find_divisors(Divisors *v, const Expr *e)
+{
+    if (!e || map_has(v->seen, KEY(e)) || !lx_uses_iter(e, v->iter))
+        return;
+    map_set(v->seen, KEY(e), v);
+    const Expr *arg = e->n_args ? e->arg[0] : NULL;
+    if (e->kind == LX_IDIV || e->kind == LX_IMOD) {
+        if (arg->kind == LX_ITER)
+            add_divisor(v, e->u.i);
+        else if (e->kind == LX_IMOD && arg->kind == LX_IDIV && arg->arg[0]->kind == LX_ITER)
+            add_divisor(v, arg->u.i * e->u.i);
+    }
+    for (uint32_t i = 0; i < e->n_args; i++)
+        find_divisors(v, e->arg[i]);
+}
+
+static bool divisors_nest(const Divisors *v, int64_t extent)
+{
+    for (uint32_t i = 0; i < v->n; i++)
+        if ((i + 1 < v->n ? v->d[i + 1] : extent) % v->d[i])
+            return false;
+    return v->n > 0;
+}
+
+static void split_axis(Kernel *k, Stmt *fold, uint32_t at, const Divisors *v)
+{
+    FoldAxis old = fold->u.fold.axis[at], part[LOOP_MAX_FOLD_ITERS];
+    const Expr *position = lx_int(k, 0);
+    uint32_t n = v->n + 1;
+    for (uint32_t i = 0; i < n; i++) { /* outermost first */
+        int64_t unit = i < v->n ? v->d[v->n - 1 - i] : 1, outer = i ? v->d[v->n - i] : old.extent;
+        part[i] = (FoldAxis){kernel_iter(k, "k", 0, outer / unit - 1), outer / unit};
+        position = lx_add(k, position, lx_mul(k, lx_iter(k, part[i].iter), unit));
+    }
+    for (uint32_t i = fold->u.fold.n_axes; i-- > at + 1;)
+        fold->u.fold.axis[i + n - 1] = fold->u.fold.axis[i];
+    for (uint32_t i = 0; i < n; i++)
+        fold->u.fold.axis[at + i] = part[i];
+    fold->u.fold.n_axes += n - 1;
+    fold->u.fold.a = expr_replace_iter(k, fold->u.fold.a, old.iter, position);
+    fold->u.fold.b = expr_replace_iter(k, fold->u.fold.b, old.iter, position);
+    fold->u.fold.guard = expr_replace_iter(k, fold->u.fold.guard, old.iter, position);
+}
+
+static void split_axes(Kernel *k, Stmt *fold)
+{
+    for (uint32_t i = fold->u.fold.n_axes; i-- > 0;) {
+        Divisors v = {.iter = fold->u.fold.axis[i].iter, .seen = map_create(k->arena)};
+        find_divisors(&v, fold->u.fold.a);
+        find_divisors(&v, fold->u.fold.b);
+        if (divisors_nest(&v, fold->u.fold.axis[i].extent) && fold->u.fold.n_axes + v.n <= LOOP_MAX_FOLD_ITERS)
+            split_axis(k, fold, i, &v);
+    }
+}
+
 static void emit_fold(Lower *l, const Node *node, const Expr *const *index)
 {
     LoadUser user = {l, node};
@@ -357,6 +436,7 @@ static void emit_fold(Lower *l, const Node *node, const Expr *const *index)
     stmt->u.fold.a = value_at(l, ir_in(node, 0), nest->index[0]);
     if (nest->n_operands == 2)
         stmt->u.fold.b = value_at(l, ir_in(node, 1), nest->index[1]);
+    split_axes(l->k, stmt);
     append(l, stmt);
     DType dtype = node->out[0].type->dtype;
     if (nest->acc != dtype) { /* a wider accumulator: the value of the node is rounded */
