@@ -954,6 +954,7 @@ static bool parse_decl(Parser *p)
 Module *ir_parse(Context *ctx, Str file, const char *text, size_t size)
 {
     Arena *scratch = arena_create(ctx);
+    text = size ? text : ""; /* an empty file has no address */
     Parser p = {.ctx = ctx,
                 .module = module_create(ctx),
                 .scratch = scratch,

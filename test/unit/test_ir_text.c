@@ -271,6 +271,14 @@ static void test_refusals_name_the_place(void **state)
     assert_int_equal(wrong, 0);
 }
 
+static void test_an_empty_file_has_no_entry(void **state)
+{
+    (void)state;
+    assert_true(file_write_all(ctx, "empty.ig", "", 0));
+    assert_null(ir_load(ctx, "empty.ig"));
+    assert_int_equal(diag_get(ctx, 0)->id, DIAG_ir_no_entry);
+}
+
 static void test_bad_weight_files(void **state)
 {
     (void)state;
@@ -285,6 +293,25 @@ static void test_bad_weight_files(void **state)
     for (size_t i = 0; i < IG_COUNT(texts); i++)
         assert_null(parse(texts[i]));
     assert_int_equal(diag_errors(ctx), IG_COUNT(texts));
+}
+
+/* A sound file, a right hash, but reached through the parent folder. */
+static void test_weight_files_stay_inside(void **state)
+{
+    (void)state;
+    Module *module = module_with_weight(100, "w");
+    assert_true(ir_save(module, "inside.ig"));
+    Blob blob;
+    assert_true(file_map(ctx, "inside.ig", &blob));
+    const char *text = arena_printf(ctx_arena(ctx), "%.*s", (int)blob.size, (const char *)blob.data);
+    const char *name = strstr(text, "inside.igw");
+    assert_non_null(name);
+    const char *moved = arena_printf(ctx_arena(ctx), "%.*s../%s", (int)(name - text), text, name);
+    assert_null(ir_parse(ctx, str_intern(ctx, "folder/t.ig"), moved, strlen(moved)));
+    assert_int_equal(diag_count(ctx), 1);
+    assert_int_equal(diag_get(ctx, 0)->id, DIAG_ir_weight);
+    assert_non_null(strstr(diag_get(ctx, 0)->message, "in the folder"));
+    module_destroy(module);
 }
 
 static void test_nesting_is_limited(void **state)
@@ -395,7 +422,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_large_weights_go_to_a_file, setup, teardown),
         cmocka_unit_test_setup_teardown(test_weights_in_memory_are_found_by_hash, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals_name_the_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_empty_file_has_no_entry, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_weight_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_weight_files_stay_inside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nesting_is_limited, setup, teardown),
         cmocka_unit_test_setup_teardown(test_truncated_texts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exhausted_memory, setup, teardown),

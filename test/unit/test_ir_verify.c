@@ -147,6 +147,15 @@ static void test_use_lists(void **state)
     assert_int_equal(diag_get(ctx, 0)->id, DIAG_ir_use_list);
 }
 
+static void test_forgotten_uses(void **state)
+{
+    (void)state;
+    Node *node = emit(OP_neg, x, NULL, 0);
+    finish(&node->out[0]);
+    node->out[0].uses = NULL; /* the yield's operand is in no list */
+    assert_faults(DIAG_ir_use_list, 1);
+}
+
 static void test_attributes(void **state)
 {
     (void)state;
@@ -242,6 +251,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_regions_are_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_use_lists, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_forgotten_uses, setup, teardown),
         cmocka_unit_test_setup_teardown(test_attributes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_yield, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nesting, setup, teardown),
