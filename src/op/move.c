@@ -276,6 +276,8 @@ bool lower_concat(LowerArgs *args)
         start += size;
         p->guard = lx_lt(k, args->out[axis], lx_int(k, start));
     }
+    if (used > OP_MAX_PIECES)
+        return lower_fail(args, "it joins more than 64 operands; join them in steps");
     args->n_pieces = used;
     piece[used - 1].guard = NULL;
     return true;

@@ -8,7 +8,7 @@
 
 #include "op/op.h"
 
-enum { OP_CONTENT_MAX = 64 };
+enum { OP_CONTENT_MAX = 64, OP_MAX_PIECES = 64 };
 #define OP_MAX_ELEMENTS (INT64_C(1) << 40)
 
 /* ---- shape.c ---------------------------------------------------------------------------------------------------- */
