@@ -190,6 +190,46 @@ static void normal_form_is_a_fixed_point(void **state)
     }
 }
 
+/* Index arithmetic survives the text form, and the interpreter computes the same as the naive tree. */
+static void text_and_interpreter_agree(void **state)
+{
+    Context *ctx = *state;
+    const int64_t dim[] = {1};
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        Arena *arena = arena_create(ctx);
+        Kernel *k = kernel_create(ctx, arena, "k");
+        Buf *out = kernel_buf(k, "out", DT_S64, BUF_ARG, 1, dim);
+        Buf *flag = kernel_buf(k, "flag", DT_BOOL, BUF_ARG, 1, dim);
+        uint64_t rng = seed;
+        int64_t at[N_ITERS];
+        for (int i = 0; i < N_ITERS; i++) {
+            kernel_iter(k, "i", 0, draw(&rng, 1, 30));
+            at[i] = draw(&rng, 0, k->iters.data[i]->hi);
+        }
+        Pair e = random_index(k, &rng, 5), p = random_pred(k, &rng, 2);
+        const Expr *zero[] = {lx_int(k, 0)};
+        Stmt **tail = ls_append(&k->body, ls_store(k, out, zero, e.e, NULL));
+        ls_append(tail, ls_store(k, flag, zero, p.e, NULL));
+        for (int i = 0; i < N_ITERS; i++)
+            k->body = ls_for(k, k->iters.data[i], lx_int(k, at[i]), lx_int(k, at[i] + 1), 1, BIND_SEQ, k->body);
+        Text text, again;
+        text_init(&text, arena);
+        text_init(&again, arena);
+        kernel_print(&text, k);
+        Kernel *parsed = kernel_parse(ctx, arena, "test", text.data, text.len);
+        assert_non_null(parsed);
+        kernel_print(&again, parsed);
+        assert_string_equal(text.data, again.data);
+        int64_t value;
+        bool truth;
+        assert_true(kernel_verify(parsed));
+        kernel_interp(parsed, (void *[]){&value, &truth}, 0, 1, NULL);
+        assert_int_equal(value, naive_value(e.naive, at));
+        assert_int_equal(truth, naive_value(p.naive, at));
+        arena_destroy(arena);
+    }
+}
+
 typedef struct Fixture {
     Kernel *k;
     const Expr *x[8];
@@ -357,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_expressions_keep_their_value),
         cmocka_unit_test(normal_form_is_a_fixed_point),
+        cmocka_unit_test(text_and_interpreter_agree),
         cmocka_unit_test(reshape_there_and_back),
         cmocka_unit_test(heads_split_and_merge),
         cmocka_unit_test(digits_recombine),
