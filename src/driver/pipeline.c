@@ -5,14 +5,14 @@
  *            tensor IR                                        schedule                loops
  *  -O0   inline expand dce                              lower                                          plan
  *  -O1   inline fold simplify cse expand dce      fuse  lower  pack tensorize vectorize           plan
- *  -O2   + layout, parallel; fold, simplify and cse again behind expand
+ *  -O2   + raise, layout, parallel; fold, simplify and cse again behind expand
  *  eager  -O2 with one kernel per source node, no layout, nothing in place
  */
 #include "driver/driver.h"
 
 static const char *const tensor_o0[] = {"inline", "expand", "dce", NULL};
 static const char *const tensor_o1[] = {"inline", "fold", "simplify", "cse", "expand", "fold", "dce", NULL};
-static const char *const tensor_o2[] = {"inline", "fold", "simplify", "cse", "expand",
+static const char *const tensor_o2[] = {"inline", "fold", "simplify", "cse", "raise", "expand",
                                         "fold",   "simplify", "cse", /* bodies share subexpressions with their surroundings */
                                         "dce",    NULL};
 static const char *const sched_o0[] = {"lower", "plan", NULL};
