@@ -47,8 +47,8 @@ static int64_t naive_value(const Naive *n, const int64_t *at)
     switch (n->kind) {
     case LX_INT: return n->i;
     case LX_ITER: return at[n->i];
-    case LX_IADD: return x + y;
-    case LX_IMUL: return x * n->i;
+    case LX_IADD: return (int64_t)((uint64_t)x + (uint64_t)y);
+    case LX_IMUL: return (int64_t)((uint64_t)x * (uint64_t)n->i);
     case LX_IDIV: return floored(x, n->i);
     case LX_IMOD: return x - floored(x, n->i) * n->i;
     case LX_IMIN: return x < y ? x : y;
