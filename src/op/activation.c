@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations. Bodies keep the operator order of the ONNX function bodies named beside them, but where those lose digits or
- * overflow (exp(x) - 1, log(1 + exp(x))): there the stable form stands (doc/ir.md, the composite rule).
+ * Activations. Bodies keep the operator order of the ONNX function bodies named beside them, but where those lose
+ * digits or overflow (exp(x) - 1, log(1 + exp(x))): there the stable form stands (doc/ir.md, the composite rule).
  */
 #include "op/op_int.h"
 

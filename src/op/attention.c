@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scaled dot-product attention: ONNX Attention-23 without its caches and head splitting, which the importer makes explicit.
+ * Scaled dot-product attention: ONNX Attention-23 without its caches and head splitting, which the importer makes
+ * explicit.
  */
 #include "op/op_int.h"
 
@@ -58,9 +59,10 @@ static Val *iota(Builder *b, const Val *scores, uint32_t axis)
     return op_emit(b, OP_iota, NULL, 0, attrs, 3);
 }
 
-/* Attention-23: S = (q * sqrt(scale)) . (k * sqrt(scale)); softcap: S = cap * tanh(S / cap); a float mask is added, a bool mask puts
- * -inf where it is false; causal puts -inf where key > query (aligned at the first key: with a cache of past keys the importer
- * gives a mask). Then softmax over the keys and the product with v. A row without any key left is 0. */
+/* Attention-23: S = (q * sqrt(scale)) . (k * sqrt(scale)); softcap: S = cap * tanh(S / cap); a float mask is added, a
+ * bool mask puts -inf where it is false; causal puts -inf where key > query (aligned at the first key: with a cache of
+ * past keys the importer gives a mask). Then softmax over the keys and the product with v. A row without any key left
+ * is 0. */
 BODY(sdpa)
 {
     BODY_UNUSED;

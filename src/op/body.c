@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What composite bodies share, and the frame around them: 16-bit floats are widened on entry and rounded once at the end
- * (numerics.md "Rounding").
+ * What composite bodies share, and the frame around them: 16-bit floats are widened on entry and rounded once at the
+ * end (numerics.md "Rounding").
  */
 #include "op/op_int.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is inside small integer tensors, as dims. Exporters compute shapes with tensors (Shape -> Gather -> Mul -> Concat
- * -> Reshape); here such chains are followed back to constants and `dimval`, so that the shape is known when the graph is
- * built. An element is known when it is a dim whose every value the tensor's element type holds; wrapped integers, out of
- * range indices and divisions by zero are left to run time.
+ * What is inside small integer tensors, as dims. Exporters compute shapes with tensors (Shape to Gather to Mul to
+ * Concat to Reshape); here such chains are followed back to constants and `dimval`, so that the shape is known when the
+ * graph is built. An element is known when it is a dim whose every value the tensor's element type holds; wrapped
+ * integers, out of range indices and divisions by zero are left to run time.
  *
  * The walk is bounded (a chain may use each value twice, so its paths may be 2^depth): beyond the budget the answer is
  * "unknown", which is always right.
@@ -47,7 +47,7 @@ static bool holds(DType dtype, const Dim *dim)
     return hi <= top && (!is_signed || lo >= -top - 1);
 }
 
-/* ---- elements -------------------------------------------------------------------------------------------------------- */
+/* ---- elements --------------------------------------------------------------------------------------------------- */
 
 static const Dim *from_tri(Context *ctx, Tri tri) { return tri == TRI_UNKNOWN ? NULL : dim_const(ctx, tri == TRI_YES); }
 
@@ -118,7 +118,7 @@ static const Dim *cast_element(Context *ctx, DType to, const Dim *x)
     return to != DT_BOOL ? x : from_tri(ctx, zero == TRI_UNKNOWN ? zero : zero == TRI_NO);
 }
 
-/* ---- coordinates ------------------------------------------------------------------------------------------------------- */
+/* ---- coordinates ------------------------------------------------------------------------------------------------ */
 
 /* Advances a row-major coordinate. */
 static void step_coord(const Type *type, int64_t *coord)
@@ -295,7 +295,7 @@ static bool source_rule(Track *t, const View *v, const Dim **result)
     return true;
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------------------------------- */
+/* ---- the walk --------------------------------------------------------------------------------------------------- */
 
 typedef bool RuleFn(Track *t, const View *v, const Dim **result);
 
@@ -304,8 +304,9 @@ static RuleFn *rule_of(Op op)
     static const struct {
         Op op;
         RuleFn *rule;
-    } rules[] = {{OP_broadcast, move_rule}, {OP_reshape, move_rule}, {OP_transpose, move_rule}, {OP_slice, move_rule},
-                 {OP_reverse, move_rule},   {OP_concat, concat_rule}, {OP_gather, gather_rule}, {OP_reduce, reduce_rule}};
+    } rules[] = {{OP_broadcast, move_rule}, {OP_reshape, move_rule}, {OP_transpose, move_rule},
+                 {OP_slice, move_rule},     {OP_reverse, move_rule}, {OP_concat, concat_rule},
+                 {OP_gather, gather_rule},  {OP_reduce, reduce_rule}};
     if (op_info[op].kind == OK_MAP)
         return map_rule;
     if (op_info[op].kind == OK_SOURCE)

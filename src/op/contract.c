@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contractions: dot and conv, shapes and nests. Which product meets which in what order is numerics.md "Contraction": the
- * position of a product is its row-major index over the contracted axes (dot: as listed; conv: kernel axes, then channel), blocks of
- * kb positions are FMA chains, blocks are added ascending. Skipped taps (padding, holes of lhs_dilation) are no part of a
- * chain but keep their positions.
+ * Contractions: dot and conv, shapes and nests. Which product meets which in what order is numerics.md "Contraction":
+ * the position of a product is its row-major index over the contracted axes (dot: as listed; conv: kernel axes, then
+ * channel), blocks of kb positions are FMA chains, blocks are added ascending. Skipped taps (padding, holes of
+ * lhs_dilation) are no part of a chain but keep their positions.
  */
 #include "op/op_int.h"
 
@@ -11,7 +11,7 @@
 
 enum { KB = 512 };
 
-/* ---- dot -------------------------------------------------------------------------------------------------------------- */
+/* ---- dot -------------------------------------------------------------------------------------------------------- */
 
 /* Marks the axes of two paired lists and proves them equal in size. */
 static bool paired(const ShapeArgs *args, AttrName lhs, AttrName rhs, bool *lhs_used, bool *rhs_used)
@@ -89,7 +89,7 @@ bool lower_dot(LowerArgs *args)
     return true;
 }
 
-/* ---- conv --------------------------------------------------------------------------------------------------------------- */
+/* ---- conv ------------------------------------------------------------------------------------------------------- */
 
 static bool conv_channels(const ShapeArgs *args, int64_t groups)
 {
@@ -130,14 +130,15 @@ bool shape_conv(ShapeArgs *args)
         int64_t kernel;
         if (!dim_is_const(w->dim[a + 2], &kernel) || kernel < 1)
             return sh_bad_shape(args, "kernel axis %u must be a number of 1 or more", a);
-        if (!sh_window(args, a, x->dim[a + 2], lhs_dilation[a], kernel, dilation[a], stride[a], lo[a], hi[a], &dims[a + 2]))
+        if (!sh_window(args, a, x->dim[a + 2], lhs_dilation[a], kernel, dilation[a], stride[a], lo[a], hi[a],
+                       &dims[a + 2]))
             return false;
     }
     return sh_out(args, 0, x->dtype, x->rank, dims);
 }
 
-/* Positions of a block: whole rows (one kw and channel range), as many as fit 512, at least one; a kernel of one tap is the dot
- * over the channels. */
+/* Positions of a block: whole rows (one kw and channel range), as many as fit 512, at least one; a kernel of one tap is
+ * the dot over the channels. */
 static int64_t conv_block(const Type *w)
 {
     int64_t taps = 1, row = type_dim(w, w->rank - 1) * type_dim(w, 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Control: types of if, loop, call, yield, check. `if` and `loop` have as many results as they were built with, and regions
- * that a shape rule does not see: what their parameters and yields must be is verify.c's. Here are the operands.
+ * Control: types of if, loop, call, yield, check. `if` and `loop` have as many results as they were built with, and
+ * regions that a shape rule does not see: what their parameters and yields must be is verify.c's. Here are the
+ * operands.
  */
 #include "op/op_int.h"
 
@@ -33,7 +34,8 @@ bool shape_loop(ShapeArgs *args)
 {
     int64_t carried = sh_int(args, AN_n_carried), scanned = sh_int(args, AN_n_scanned);
     if (carried < 0 || scanned < 0 || carried + scanned > args->n_in - 2)
-        return sh_bad_attr(args, AN_n_carried, "%lld carried and %lld scanned values, but %u operands after trip and go",
+        return sh_bad_attr(args, AN_n_carried,
+                           "%lld carried and %lld scanned values, but %u operands after trip and go",
                            (long long)carried, (long long)scanned, args->n_in - 2);
     if (args->in[0] && !(args->in[0]->kind == TY_TENSOR && args->in[0]->dtype == DT_S64 && args->in[0]->rank == 0))
         return sh_bad_shape(args, "the trip count must be a scalar s64");
@@ -45,7 +47,8 @@ bool shape_loop(ShapeArgs *args)
     for (uint32_t i = 0; i < scanned; i++) {
         const Type *type = args->in[2 + carried + i];
         if (type->kind != TY_TENSOR || type->rank == 0)
-            return sh_bad_shape(args, "scanned operand %u must be a tensor with a first axis", (uint32_t)(2 + carried + i));
+            return sh_bad_shape(args, "scanned operand %u must be a tensor with a first axis",
+                                (uint32_t)(2 + carried + i));
     }
     if (args->n_out < carried)
         return sh_bad_attr(args, AN_n_carried, "%lld carried values, but %u results", (long long)carried, args->n_out);
@@ -60,12 +63,14 @@ bool shape_call(ShapeArgs *args)
     if (!func || !func->body || !func->body->last)
         return sh_bad_attr(args, AN_func, "the function has no body yet");
     if (args->n_in != func->body->params.len)
-        return sh_bad_attr(args, AN_func, "@%s takes %u arguments, got %u", func->name, func->body->params.len, args->n_in);
+        return sh_bad_attr(args, AN_func, "@%s takes %u arguments, got %u", func->name, func->body->params.len,
+                           args->n_in);
     for (uint32_t i = 0; i < args->n_in; i++)
         if (args->in[i] != func->body->params.data[i]->type)
             return sh_bad_shape(args, "argument %u of @%s has another type than its parameter", i, func->name);
     if (args->n_out != func_n_out(func))
-        return sh_bad_attr(args, AN_func, "@%s yields %u values, %u are taken", func->name, func_n_out(func), args->n_out);
+        return sh_bad_attr(args, AN_func, "@%s yields %u values, %u are taken", func->name, func_n_out(func),
+                           args->n_out);
     for (uint32_t i = 0; i < args->n_out; i++)
         args->out[i] = func_out(func, i)->type;
     return true;

@@ -5,7 +5,10 @@
  */
 #include "op/op_int.h"
 
-static bool same_as_first(ShapeArgs *args) { return sh_out(args, 0, args->in[0]->dtype, args->in[0]->rank, args->in[0]->dim); }
+static bool same_as_first(ShapeArgs *args)
+{
+    return sh_out(args, 0, args->in[0]->dtype, args->in[0]->rank, args->in[0]->dim);
+}
 
 /* neg, abs, sign, relu take numbers; stop_gradient takes anything. */
 bool shape_same(ShapeArgs *args)
@@ -71,7 +74,8 @@ bool shape_bitcast(ShapeArgs *args)
     DType to = sh_attr(args, AN_dtype)->u.dtype, from = args->in[0]->dtype;
     if (!sh_dtype(args, 0, DS_NUMBER | DS_SMALL))
         return false;
-    if (to == DT_NONE || to >= DT_COUNT || !(dset_of(to) & (DS_NUMBER | DS_SMALL)) || dtype_bits(to) != dtype_bits(from))
+    if (to == DT_NONE || to >= DT_COUNT || !(dset_of(to) & (DS_NUMBER | DS_SMALL)) ||
+        dtype_bits(to) != dtype_bits(from))
         return sh_bad_attr(args, AN_dtype, "%s has not the width of %s, or is bool, complex or str", dtype_name(to),
                            dtype_name(from));
     return sh_out(args, 0, to, args->in[0]->rank, args->in[0]->dim);

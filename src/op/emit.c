@@ -3,14 +3,16 @@
  * op_emit: what importers, bodies, adjoints and passes build with. It infers result types, gives back an existing value
  * where the op changes nothing (or repeats a node that is there already), and only then makes a node.
  *
- * Folds keep every bit and never make the graph larger: identities, a move of a move of the same kind, and small integer
- * tensors whose content is known (content.c). Everything else, floats above all, is left to passes.
+ * Folds keep every bit and never make the graph larger: identities, a move of a move of the same kind, and small
+ * integer tensors whose content is known (content.c). Everything else, floats above all, is left to passes.
  */
 #include "op/op_int.h"
 
 #include <string.h>
 
-enum { SCAN = 64 }; /* uses or nodes looked at for an equal node: a miss costs a duplicate, which the cse pass removes */
+enum {
+    SCAN = 64
+}; /* uses or nodes looked at for an equal node: a miss costs a duplicate, which the cse pass removes */
 
 static bool is_op(const Val *val, Op op) { return val->def && val->def->op == op; }
 static bool dim_is(const Dim *dim, int64_t value)
@@ -19,7 +21,7 @@ static bool dim_is(const Dim *dim, int64_t value)
     return dim_is_const(dim, &size) && size == value;
 }
 
-/* ---- folds ------------------------------------------------------------------------------------------------------------ */
+/* ---- folds ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Fold {
     Builder *b;
@@ -123,7 +125,8 @@ static bool widens(DType from, DType to)
     if (dset_of(from) != DS_INT || dset_of(to) != DS_INT)
         return false;
     bool from_signed = dtype_kind(from) == DK_SINT, to_signed = dtype_kind(to) == DK_SINT;
-    return from_signed == to_signed ? dtype_bits(to) >= dtype_bits(from) : to_signed && dtype_bits(to) > dtype_bits(from);
+    return from_signed == to_signed ? dtype_bits(to) >= dtype_bits(from)
+                                    : to_signed && dtype_bits(to) > dtype_bits(from);
 }
 
 /* cast to the same type; cast(cast(x)) back to x's type over a wider one */
@@ -156,10 +159,17 @@ static Val *fold_select(const Fold *f)
 }
 
 static FoldFn *const folds[OP_COUNT] = {
-    [OP_reshape] = fold_to_shape, [OP_broadcast] = fold_to_shape, [OP_transpose] = fold_transpose,
-    [OP_slice] = fold_slice,      [OP_pad] = fold_pad,            [OP_concat] = fold_concat,
-    [OP_reverse] = fold_reverse,  [OP_reduce] = fold_reduce,      [OP_cast] = fold_cast,
-    [OP_select] = fold_select,    [OP_stop_gradient] = fold_stop_gradient,
+    [OP_reshape] = fold_to_shape,
+    [OP_broadcast] = fold_to_shape,
+    [OP_transpose] = fold_transpose,
+    [OP_slice] = fold_slice,
+    [OP_pad] = fold_pad,
+    [OP_concat] = fold_concat,
+    [OP_reverse] = fold_reverse,
+    [OP_reduce] = fold_reduce,
+    [OP_cast] = fold_cast,
+    [OP_select] = fold_select,
+    [OP_stop_gradient] = fold_stop_gradient,
 };
 
 /* A small integer tensor of known content becomes a constant, or one `dimval`. Broadcasts stay (they are smaller). */
@@ -192,7 +202,7 @@ static Val *fold_content(const Fold *f)
     return result;
 }
 
-/* ---- an equal node ------------------------------------------------------------------------------------------------------ */
+/* ---- an equal node ---------------------------------------------------------------------------------------------- */
 
 static bool same_inputs(const Node *node, Val *const *in, uint32_t n_in, bool commutes)
 {
@@ -207,7 +217,8 @@ static bool same_inputs(const Node *node, Val *const *in, uint32_t n_in, bool co
 static bool usable(const Builder *b, Node *node, Op op, Val *const *in, uint32_t n_in, const Attrs *attrs)
 {
     return node->op == op && node->attr == attrs && node->parent == b->region &&
-           same_inputs(node, in, n_in, (op_info[op].traits & OT_COMM) != 0) && (!b->before || ir_before(node, b->before));
+           same_inputs(node, in, n_in, (op_info[op].traits & OT_COMM) != 0) &&
+           (!b->before || ir_before(node, b->before));
 }
 
 /* A node without operands is sought among the last ones, any other among the users of an operand. */
@@ -234,7 +245,7 @@ static Node *find_equal(const Builder *b, Op op, Val *const *in, uint32_t n_in, 
     return NULL;
 }
 
-/* ---- op_emit -------------------------------------------------------------------------------------------------------------- */
+/* ---- op_emit ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t result_count(const Builder *b, Op op, const Attrs *attrs)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data-dependent moves: gather (ONNX Gather-13), gather_elements (GatherElements-13), gather_nd (GatherND-13); and the shape
- * rules of their inverses. A negative index counts from the end; one outside is clamped and recorded as an error of the
- * run (numerics.md "Edge rules"): never a wild access.
+ * Data-dependent moves: gather (ONNX Gather-13), gather_elements (GatherElements-13), gather_nd (GatherND-13); and the
+ * shape rules of their inverses. A negative index counts from the end; one outside is clamped and recorded as an error
+ * of the run (numerics.md "Edge rules"): never a wild access.
  */
 #include "op/op_int.h"
 
 #include <string.h>
 
-/* ---- shapes --------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
 static bool indices_type(const ShapeArgs *args, uint32_t i) { return sh_dtype(args, i, DS_INT); }
 
@@ -78,7 +78,8 @@ static bool tuple_length(const ShapeArgs *args, uint32_t limit, uint32_t *length
     if (indices->rank == 0 || !dim_is_const(indices->dim[indices->rank - 1], &size))
         return sh_bad_shape(args, "the last axis of the indices must be a number");
     if (size < 0 || size > limit)
-        return sh_bad_shape(args, "index tuples have %lld entries, the data has %u axes for them", (long long)size, limit);
+        return sh_bad_shape(args, "index tuples have %lld entries, the data has %u axes for them", (long long)size,
+                            limit);
     *length = (uint32_t)size;
     return true;
 }
@@ -139,7 +140,7 @@ bool shape_scatter_nd(ShapeArgs *args)
     return sh_out(args, 0, data->dtype, data->rank, data->dim);
 }
 
-/* ---- lowering -------------------------------------------------------------------------------------------------------- */
+/* ---- lowering --------------------------------------------------------------------------------------------------- */
 
 bool lower_gather(LowerArgs *args)
 {

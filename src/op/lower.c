@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lowerings share. Kernels see numbers only: every size is constant, element types are those that the loop IR holds.
+ * What lowerings share. Kernels see numbers only: every size is constant, element types are those that the loop IR
+ * holds.
  */
 #include "op/op_int.h"
 
@@ -26,8 +27,8 @@ static const char *node_text(const Node *node, Context *ctx)
 bool lower_fail(LowerArgs *args, const char *why)
 {
     Context *ctx = args->k->ctx;
-    return diag_report(ctx, args->node->loc, DIAG_op_uncompiled, op_info[args->node->op].name, node_text(args->node, ctx),
-                       why);
+    return diag_report(ctx, args->node->loc, DIAG_op_uncompiled, op_info[args->node->op].name,
+                       node_text(args->node, ctx), why);
 }
 
 static bool type_fits(LowerArgs *args, const Type *type)
@@ -109,5 +110,6 @@ bool lower_uncompiled(LowerArgs *args) { return lower_fail(args, "there is no ke
 /* `expand` replaces composites by their bodies before kernels are made. */
 bool lower_expand(LowerArgs *args)
 {
-    ig_bug(args->k->ctx, "composite %s reached lowering; the pass expand has to run before", op_info[args->node->op].name);
+    ig_bug(args->k->ctx, "composite %s reached lowering; the pass expand has to run before",
+           op_info[args->node->op].name);
 }

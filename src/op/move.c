@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
 bool shape_broadcast(ShapeArgs *args)
 {
@@ -68,7 +68,8 @@ static bool slice_axis_fits(const ShapeArgs *args, uint32_t a, const Dim *start,
                            (long long)step);
     if (dim_le(size, zero) == TRI_YES)
         return true;
-    if (!dim_is_valid(last) || dim_le(zero, low) == TRI_NO || dim_le(dim_add(ctx, high, one), args->in[0]->dim[a]) == TRI_NO)
+    if (!dim_is_valid(last) || dim_le(zero, low) == TRI_NO ||
+        dim_le(dim_add(ctx, high, one), args->in[0]->dim[a]) == TRI_NO)
         return sh_bad_attr(args, AN_start, "the slice of axis %u leaves the operand", a);
     return true;
 }
@@ -96,7 +97,8 @@ bool shape_pad(ShapeArgs *args)
     if (!sh_same_dtype(args, 0, 1) || !sh_rank(args, 1, 0) || !sh_ints(args, AN_interior, x->rank, 0, &interior))
         return false;
     if (lo->n != x->rank || hi->n != x->rank)
-        return sh_bad_attr(args, AN_lo, "lo and hi have %u and %u entries, the operand has rank %u", lo->n, hi->n, x->rank);
+        return sh_bad_attr(args, AN_lo, "lo and hi have %u and %u entries, the operand has rank %u", lo->n, hi->n,
+                           x->rank);
     for (uint32_t a = 0; a < x->rank; a++) {
         const Dim *wide = x->dim[a];
         if (interior[a]) {
@@ -136,7 +138,7 @@ bool shape_reverse(ShapeArgs *args)
     return sh_axes(args, AN_axes, x->rank, seen) && sh_out(args, 0, x->dtype, x->rank, x->dim);
 }
 
-/* ---- lowering ------------------------------------------------------------------------------------------------------- */
+/* ---- lowering --------------------------------------------------------------------------------------------------- */
 
 bool lower_broadcast(LowerArgs *args)
 {
@@ -294,6 +296,7 @@ bool lower_reverse(LowerArgs *args)
     for (uint32_t a = 0; a < x->rank; a++)
         piece->index[a] = args->out[a];
     for (uint32_t i = 0; i < n; i++)
-        piece->index[axes[i]] = lx_sub(args->k, lx_int(args->k, type_dim(x, (uint32_t)axes[i]) - 1), args->out[axes[i]]);
+        piece->index[axes[i]] =
+            lx_sub(args->k, lx_int(args->k, type_dim(x, (uint32_t)axes[i]) - 1), args->out[axes[i]]);
     return true;
 }

@@ -13,9 +13,12 @@ static Val *mul(Builder *b, Val *x, Val *y) { return op_binary(b, OP_mul, x, y);
 static Val *divide(Builder *b, Val *x, Val *y) { return op_binary(b, OP_div, x, y); }
 static const AttrVal *axes_of(Op op, const Attrs *attrs) { return attrs_get(op, attrs, AN_axes); }
 
-/* ---- shapes --------------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
-static bool like_first(ShapeArgs *args) { return sh_out(args, 0, args->in[0]->dtype, args->in[0]->rank, args->in[0]->dim); }
+static bool like_first(ShapeArgs *args)
+{
+    return sh_out(args, 0, args->in[0]->dtype, args->in[0]->rank, args->in[0]->dim);
+}
 
 /* softmax, log_softmax */
 bool shape_axes_float(ShapeArgs *args)
@@ -58,7 +61,7 @@ bool shape_channel_norm(ShapeArgs *args)
     return like_first(args);
 }
 
-/* ---- means ------------------------------------------------------------------------------------------------------------------ */
+/* ---- means ------------------------------------------------------------------------------------------------------ */
 
 Val *part_mean(Builder *b, Val *x, const int64_t *axes, uint32_t n_axes)
 {
@@ -92,10 +95,10 @@ BODY(logsumexp)
     return add(b, op_unary(b, OP_log, op_reduce(b, e, "sum", axes->u.ints, axes->n)), max);
 }
 
-/* ---- softmax -------------------------------------------------------------------------------------------------------------------- */
+/* ---- softmax ---------------------------------------------------------------------------------------------------- */
 
-/* m = max, e = exp(x - m), s = sum(e), y = e * (1/s), or e / s where the graph divided. guard_empty_rows: a row of -inf only
- * (all keys masked) gives zeros instead of NaN, as ONNX Attention-23 wants. */
+/* m = max, e = exp(x - m), s = sum(e), y = e * (1/s), or e / s where the graph divided. guard_empty_rows: a row of -inf
+ * only (all keys masked) gives zeros instead of NaN, as ONNX Attention-23 wants. */
 Val *part_softmax(Builder *b, Val *x, const int64_t *axes, uint32_t n_axes, bool by_division, bool guard_empty_rows)
 {
     Val *max = op_unary(b, OP_stop_gradient, op_reduce(b, x, "max", axes, n_axes));
@@ -133,7 +136,7 @@ BODY(log_softmax)
     return sub(b, shifted, op_unary(b, OP_log, sum));
 }
 
-/* ---- normalisation --------------------------------------------------------------------------------------------------------------- */
+/* ---- normalisation ---------------------------------------------------------------------------------------------- */
 
 /* 1/sqrt(v + eps) */
 static Val *inverse_deviation(Builder *b, Val *variance, double epsilon)
@@ -200,7 +203,8 @@ BODY(group_norm)
     const Dim *groups = dim_const(ctx, attrs_get(OP_group_norm, attrs, AN_groups)->u.i), *dims[IR_MAX_RANK];
     int64_t axes[IR_MAX_RANK];
     if (type->rank == IR_MAX_RANK) {
-        diag_report(ctx, b->loc, DIAG_op_shape, "group_norm", "its body needs one axis more than 12", "a tensor of rank 12");
+        diag_report(ctx, b->loc, DIAG_op_shape, "group_norm", "its body needs one axis more than 12",
+                    "a tensor of rank 12");
         return NULL;
     }
     dims[0] = type->dim[0];
@@ -226,14 +230,14 @@ BODY(batch_norm)
     return add(b, mul(b, y, part_channel(b, in[1], rank)), part_channel(b, in[2], rank));
 }
 
-/* ONNX LRN-13: x / (bias + alpha / size * sum over neighbouring channels of x^2) ^ beta; bias here `epsilon`. The channels
- * summed are c - floor((size-1)/2) .. c + ceil((size-1)/2). */
+/* ONNX LRN-13: x / (bias + alpha / size * sum over neighbouring channels of x^2) ^ beta; bias here `epsilon`. The
+ * channels summed are c - floor((size-1)/2) .. c + ceil((size-1)/2). */
 BODY(lrn)
 {
     BODY_UNUSED;
     Context *ctx = b->module->ctx;
-    int64_t size = attrs_get(OP_lrn, attrs, AN_size)->u.i, one[IR_MAX_RANK], window[IR_MAX_RANK],
-            lo[IR_MAX_RANK], hi[IR_MAX_RANK];
+    int64_t size = attrs_get(OP_lrn, attrs, AN_size)->u.i, one[IR_MAX_RANK], window[IR_MAX_RANK], lo[IR_MAX_RANK],
+            hi[IR_MAX_RANK];
     uint32_t rank = in[0]->type->rank;
     for (uint32_t a = 0; a < rank; a++)
         one[a] = window[a] = 1, lo[a] = hi[a] = 0;

@@ -15,11 +15,11 @@ enum { OP_CONTENT_MAX = 64, OP_MAX_PIECES = 64 };
 
 /* Sets of element types, by what arithmetic on them means here. */
 typedef enum DSet {
-    DS_FLOAT = 1 << 0,  /* f64 f32 f16 bf16 */
-    DS_INT = 1 << 1,    /* s/u 64 32 16 8 */
+    DS_FLOAT = 1 << 0, /* f64 f32 f16 bf16 */
+    DS_INT = 1 << 1,   /* s/u 64 32 16 8 */
     DS_BOOL = 1 << 2,
-    DS_SMALL = 1 << 3,  /* f8, f4, e8m0, 4- and 2-bit integers: stored and converted, no arithmetic */
-    DS_OTHER = 1 << 4,  /* complex, str: moved only */
+    DS_SMALL = 1 << 3, /* f8, f4, e8m0, 4- and 2-bit integers: stored and converted, no arithmetic */
+    DS_OTHER = 1 << 4, /* complex, str: moved only */
     DS_NUMBER = DS_FLOAT | DS_INT,
     DS_ANY = DS_NUMBER | DS_BOOL | DS_SMALL | DS_OTHER
 } DSet;
@@ -61,14 +61,14 @@ bool sh_window(const ShapeArgs *args, uint32_t axis, const Dim *in, int64_t lhs_
 /* The rule of reduce_window and argwindow, of all operands' attributes. */
 bool sh_window_op(ShapeArgs *args, DType result);
 
-/* ---- lower.c ------------------------------------------------------------------------------------------------------- */
+/* ---- lower.c ---------------------------------------------------------------------------------------------------- */
 
 /* Every type of the node is a static tensor of an element type that kernels can hold; else reports. */
 bool lower_ready(LowerArgs *args);
 bool lower_fail(LowerArgs *args, const char *why);
 const Type *lower_type(const LowerArgs *args, uint32_t operand);
-/* An s64 value expression of an index loaded from operand `in`: negative values count from the end, the range is checked with
- * the node's error code and clamped to [0, size). */
+/* An s64 value expression of an index loaded from operand `in`: negative values count from the end, the range is
+ * checked with the node's error code and clamped to [0, size). */
 const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, int64_t size);
 IndexPiece *lower_pieces(LowerArgs *args, uint32_t n);
 /* Appends an axis of the fold; returns its index expression. An axis of one element takes none. NULL: too many axes. */
@@ -79,10 +79,10 @@ DType lower_acc(DType dtype); /* f16 and bf16 accumulate in f32 */
 /* Sticky error codes of compiled and evaluated nodes: node id << 8 | code. */
 enum { OP_ERROR_INDEX = 1 };
 
-/* ---- body.c -------------------------------------------------------------------------------------------------------- */
+/* ---- body.c ----------------------------------------------------------------------------------------------------- */
 
-/* Runs inner with 16-bit float operands widened to f32 and rounds its result to out (numerics.md: composites compute inside in
- * f32). */
+/* Runs inner with 16-bit float operands widened to f32 and rounds its result to out (numerics.md: composites compute
+ * inside in f32). */
 Val *body_widened(Builder *b, const Attrs *attrs, Val *const *in, uint32_t n_in, const Type *out, BodyFn *inner);
 /* Defines body_NAME as a widened body whose text follows. */
 #define BODY(NAME)                                                                                                     \
@@ -101,7 +101,7 @@ Val *part_channel(Builder *b, Val *vector, uint32_t rank);
 Val *part_softmax(Builder *b, Val *x, const int64_t *axes, uint32_t n_axes, bool divide, bool guard_empty_rows);
 Val *part_mean(Builder *b, Val *x, const int64_t *axes, uint32_t n_axes);
 
-/* ---- content.c ------------------------------------------------------------------------------------------------------- */
+/* ---- content.c -------------------------------------------------------------------------------------------------- */
 
 /* The contents of the op's result if it were built, without building it; NULL if unknown. In arena. */
 const Dim *const *content_of_op(Context *ctx, Arena *arena, Op op, const Attrs *attrs, Val *const *in, uint32_t n_in,

@@ -5,7 +5,10 @@
  */
 #include "op/op_int.h"
 
-bool shape_reduce_window(ShapeArgs *args) { return sh_dtype(args, 0, DS_NUMBER) && sh_window_op(args, args->in[0]->dtype); }
+bool shape_reduce_window(ShapeArgs *args)
+{
+    return sh_dtype(args, 0, DS_NUMBER) && sh_window_op(args, args->in[0]->dtype);
+}
 bool shape_argwindow(ShapeArgs *args) { return sh_dtype(args, 0, DS_NUMBER) && sh_window_op(args, DT_S64); }
 bool shape_avg_pool(ShapeArgs *args) { return sh_dtype(args, 0, DS_FLOAT) && sh_window_op(args, args->in[0]->dtype); }
 
@@ -44,8 +47,8 @@ static Val *axis_count(Builder *b, const Attrs *attrs, const Type *in, const Typ
     return op_const_weight(b, module_weight(b->module, str_intern(ctx, ""), type, data, false));
 }
 
-/* ONNX AveragePool-22: sum / count. count_pad: all taps of the window count (the part of a window beyond the padding, which
- * ceil_mode makes, is expressed by an explicit pad before: then count_pad is false). */
+/* ONNX AveragePool-22: sum / count. count_pad: all taps of the window count (the part of a window beyond the padding,
+ * which ceil_mode makes, is expressed by an explicit pad before: then count_pad is false). */
 BODY(avg_pool)
 {
     BODY_UNUSED;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- shapes --------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
 static bool reduced(ShapeArgs *args, const bool *seen, DType dtype)
 {
@@ -22,8 +22,8 @@ bool shape_reduce(ShapeArgs *args)
     bool seen[IR_MAX_RANK];
     const char *kind = sh_attr(args, AN_kind)->u.s;
     bool logical = !strcmp(kind, "and") || !strcmp(kind, "or");
-    return sh_dtype(args, 0, logical ? DS_INT | DS_BOOL : DS_NUMBER) && sh_axes(args, AN_axes, args->in[0]->rank, seen) &&
-           reduced(args, seen, args->in[0]->dtype);
+    return sh_dtype(args, 0, logical ? DS_INT | DS_BOOL : DS_NUMBER) &&
+           sh_axes(args, AN_axes, args->in[0]->rank, seen) && reduced(args, seen, args->in[0]->dtype);
 }
 
 /* mean, logsumexp */
@@ -55,7 +55,7 @@ bool shape_cumulate(ShapeArgs *args)
            sh_out(args, 0, x->dtype, x->rank, x->dim);
 }
 
-/* ---- lowering -------------------------------------------------------------------------------------------------------- */
+/* ---- lowering --------------------------------------------------------------------------------------------------- */
 
 static FoldKind fold_kind(const Node *node)
 {
@@ -76,8 +76,10 @@ static void start_fold(LowerArgs *args)
     DType dtype = lower_type(args, 0)->dtype;
     FoldKind kind = fold_kind(args->node);
     bool ordered = dtype_is_float(dtype) && (kind == FOLD_SUM || kind == FOLD_PROD);
-    args->nest = (FoldNest){
-        .kind = kind, .form = ordered ? FORM_LANES16 : FORM_EXACT, .acc = ordered ? lower_acc(dtype) : dtype, .n_operands = 1};
+    args->nest = (FoldNest){.kind = kind,
+                            .form = ordered ? FORM_LANES16 : FORM_EXACT,
+                            .acc = ordered ? lower_acc(dtype) : dtype,
+                            .n_operands = 1};
 }
 
 bool lower_reduce(LowerArgs *args)
@@ -122,10 +124,10 @@ bool lower_reduce_window(LowerArgs *args)
     return true;
 }
 
-/* ---- argreduce as folds: exact, so equal to any other way of finding the element -------------------------------------------- */
+/* ---- argreduce as folds: exact, so equal to any other way of finding the element -------------------------------- */
 
-/* best = fold(x); the first (or last) index whose element equals it. A NaN is the best of its row, and then the first NaN is
- * taken whatever `last` says: such rows count from the other end. */
+/* best = fold(x); the first (or last) index whose element equals it. A NaN is the best of its row, and then the first
+ * NaN is taken whatever `last` says: such rows count from the other end. */
 Val *body_argreduce(Builder *b, const Attrs *attrs, Val *const *in, uint32_t n_in, const Type *out)
 {
     (void)n_in, (void)out;

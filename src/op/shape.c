@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What shape rules share: checks that report, and proofs about sizes. Two sizes that must agree have to be *provably*
- * equal; "unknown" is refused with the two expressions in the message. Bounds (a slice inside its axis) are refused when
- * provably broken; with symbolic sizes they are checked again by op_verify once the symbols are numbers.
+ * equal; "unknown" is refused with the two expressions in the message. Bounds (a slice inside its axis) are refused
+ * when provably broken; with symbolic sizes they are checked again by op_verify once the symbols are numbers.
  */
 #include "op/op_int.h"
 
@@ -12,7 +12,8 @@
 DSet dset_of(DType dtype)
 {
     switch (dtype_kind(dtype)) {
-    case DK_FLOAT: return dtype == DT_F64 || dtype == DT_F32 || dtype == DT_F16 || dtype == DT_BF16 ? DS_FLOAT : DS_SMALL;
+    case DK_FLOAT:
+        return dtype == DT_F64 || dtype == DT_F32 || dtype == DT_F16 || dtype == DT_BF16 ? DS_FLOAT : DS_SMALL;
     case DK_SINT:
     case DK_UINT: return dtype_bits(dtype) >= 8 ? DS_INT : DS_SMALL;
     case DK_BOOL: return DS_BOOL;
@@ -81,7 +82,7 @@ static const char *dim_text(const ShapeArgs *args, const Dim *dim)
     return text.data;
 }
 
-/* ---- element types, ranks ------------------------------------------------------------------------------------------ */
+/* ---- element types, ranks --------------------------------------------------------------------------------------- */
 
 bool sh_dtype(const ShapeArgs *args, uint32_t i, unsigned set)
 {
@@ -106,7 +107,10 @@ bool sh_rank(const ShapeArgs *args, uint32_t i, uint32_t rank)
     return sh_bad_shape(args, "operand %u has rank %u, expected %u", i, args->in[i]->rank, rank);
 }
 
-bool sh_scalar(const ShapeArgs *args, uint32_t i, unsigned set) { return sh_rank(args, i, 0) && sh_dtype(args, i, set); }
+bool sh_scalar(const ShapeArgs *args, uint32_t i, unsigned set)
+{
+    return sh_rank(args, i, 0) && sh_dtype(args, i, set);
+}
 
 bool sh_same_dim(const ShapeArgs *args, uint32_t i, uint32_t a, uint32_t j, uint32_t b)
 {
@@ -114,8 +118,8 @@ bool sh_same_dim(const ShapeArgs *args, uint32_t i, uint32_t a, uint32_t j, uint
     Tri equal = dim_eq(x, y);
     if (equal == TRI_YES)
         return true;
-    return sh_bad_shape(args, "axis %u of operand %u (%s) and axis %u of operand %u (%s) %s", a, i, dim_text(args, x), b,
-                        j, dim_text(args, y), equal == TRI_NO ? "differ" : "are not known to be equal");
+    return sh_bad_shape(args, "axis %u of operand %u (%s) and axis %u of operand %u (%s) %s", a, i, dim_text(args, x),
+                        b, j, dim_text(args, y), equal == TRI_NO ? "differ" : "are not known to be equal");
 }
 
 bool sh_same_shape(const ShapeArgs *args, uint32_t i, uint32_t j)
@@ -128,7 +132,7 @@ bool sh_same_shape(const ShapeArgs *args, uint32_t i, uint32_t j)
     return true;
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------------------------ */
+/* ---- attributes ------------------------------------------------------------------------------------------------- */
 
 bool sh_axis(const ShapeArgs *args, AttrName name, uint32_t rank, uint32_t *axis)
 {
@@ -167,7 +171,7 @@ bool sh_ints(const ShapeArgs *args, AttrName name, uint32_t n, int64_t min, cons
     return true;
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------------------------------- */
 
 bool sh_out(ShapeArgs *args, uint32_t i, DType dtype, uint32_t rank, const Dim *const *dims)
 {
@@ -250,9 +254,9 @@ bool sh_window(const ShapeArgs *args, uint32_t axis, const Dim *in, int64_t lhs_
     const Dim *room = dim_add(ctx, dilated, dim_const(ctx, lo + hi - reach - 1));
     dim_range(room, &range_lo, &range_hi);
     if (dim_is_valid(room) && range_hi < 0)
-        return sh_bad_shape(args, "the window of axis %u (%lld elements, dilation %lld) is larger than the padded axis (%s)",
-                            axis, (long long)kernel, (long long)dilation,
-                            dim_text(args, dim_add(ctx, dilated, dim_const(ctx, lo + hi))));
+        return sh_bad_shape(
+            args, "the window of axis %u (%lld elements, dilation %lld) is larger than the padded axis (%s)", axis,
+            (long long)kernel, (long long)dilation, dim_text(args, dim_add(ctx, dilated, dim_const(ctx, lo + hi))));
     *out = dim_add(ctx, dim_floordiv(ctx, room, dim_const(ctx, stride)), dim_const(ctx, 1));
     return true;
 }
@@ -272,7 +276,7 @@ bool sh_window_op(ShapeArgs *args, DType result)
     return sh_out(args, 0, result, x->rank, dims);
 }
 
-/* ---- the frame of every inference --------------------------------------------------------------------------------------- */
+/* ---- the frame of every inference ------------------------------------------------------------------------------- */
 
 /* Operands below in_min are there, but for these (ops.def says so beside the row). */
 static bool may_be_absent(Op op, uint32_t i)
@@ -310,7 +314,8 @@ static bool attrs_fit(const ShapeArgs *args)
                 if (!dim_is_valid(val->u.dims[d]))
                     return sh_bad_attr(args, info->attr[i].name, "entry %u overflows", d);
         if ((val->kind == AK_INTS || val->kind == AK_DIMS) && val->n > IR_MAX_RANK)
-            return sh_bad_attr(args, info->attr[i].name, "has %u entries, at most %d are supported", val->n, IR_MAX_RANK);
+            return sh_bad_attr(args, info->attr[i].name, "has %u entries, at most %d are supported", val->n,
+                               IR_MAX_RANK);
     }
     return true;
 }

@@ -47,7 +47,7 @@ Val *op_select(Builder *b, Val *cond, Val *x, Val *y)
     return in[0] && in[1] && in[2] ? op_emit(b, OP_select, in, 3, NULL, 0) : NULL;
 }
 
-/* ---- constants ------------------------------------------------------------------------------------------------------- */
+/* ---- constants -------------------------------------------------------------------------------------------------- */
 
 static Val *const_bytes(Builder *b, const Type *type, const void *data)
 {
@@ -93,7 +93,7 @@ Val *op_cast_to(Builder *b, Val *x, DType dtype)
     return x ? op_emit(b, OP_cast, &x, 1, &attr, 1) : NULL;
 }
 
-/* ---- moves --------------------------------------------------------------------------------------------------------------- */
+/* ---- moves ------------------------------------------------------------------------------------------------------ */
 
 Val *op_reshape(Builder *b, Val *x, uint32_t rank, const Dim *const *dims)
 {
@@ -157,7 +157,7 @@ Val *op_concat(Builder *b, Val *const *xs, uint32_t n, int64_t axis)
     return op_emit(b, OP_concat, xs, n, &attr, 1);
 }
 
-/* ---- contractions ---------------------------------------------------------------------------------------------------------- */
+/* ---- contractions ----------------------------------------------------------------------------------------------- */
 
 Val *op_dot(Builder *b, Val *x, Val *y, const int64_t *lb, const int64_t *rb, uint32_t nb, const int64_t *lc,
             const int64_t *rc, uint32_t nc)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Semantic verification: the types of every node are what its shape rule gives, and the regions of `if` and `loop` have the
- * parameters and yields that their operands and results ask for. Reports everything; requires ir_verify. Also op_expand.
+ * Semantic verification: the types of every node are what its shape rule gives, and the regions of `if` and `loop` have
+ * the parameters and yields that their operands and results ask for. Reports everything; requires ir_verify. Also
+ * op_expand.
  */
 #include "op/op_int.h"
 

@@ -79,8 +79,7 @@ static AttrVal attr_of(OpText *f, AttrKind kind, const char *text)
     case AK_INTS: return attr_ints(ints, n);
     case AK_DIM: return attr_dim(dim_of(f, text));
     case AK_DIMS: return attr_dims(dims, n);
-    default:
-        return attr_weight(module_weight(f->module, str_intern(f->ctx, text), type_of(f, "f32[2]"), data, true));
+    default: return attr_weight(module_weight(f->module, str_intern(f->ctx, text), type_of(f, "f32[2]"), data, true));
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Composites: every body builds, verifies and ends in primitives for every float type; its values in f64 are those of the
- * formula, also where a naive form overflows or loses its digits.
+ * Composites: every body builds, verifies and ends in primitives for every float type; its values in f64 are those of
+ * the formula, also where a naive form overflows or loses its digits.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 typedef struct Row {
     Op op;
-    const char *in, *attrs; /* T stands for the element type */
+    const char *in, *attrs;      /* T stands for the element type */
     double (*formula)(double x); /* of unary activations */
 } Row;
 
@@ -205,7 +205,8 @@ static void rows_are_normalised(void **state)
            (double[]){third, third, third, 0, 0, 1}, 6);
     expect(&(Row){OP_log_softmax, "T[2,3]", "axes=1", NULL}, (const double *const[]){logits},
            (double[]){-log(3), -log(3), -log(3), -2e4, -2e4, 0}, 6);
-    expect(&(Row){OP_logsumexp, "T[2,3]", "axes=1", NULL}, (const double *const[]){logits}, (double[]){1e4 + log(3), 1e4}, 2);
+    expect(&(Row){OP_logsumexp, "T[2,3]", "axes=1", NULL}, (const double *const[]){logits},
+           (double[]){1e4 + log(3), 1e4}, 2);
     expect(&(Row){OP_logsumexp, "T[3]", "axes=0", NULL},
            (const double *const[]){(double[]){-INFINITY, -INFINITY, -INFINITY}}, (double[]){-INFINITY}, 1);
     double deviation = sqrt(14.0 / 3 + 1e-5);
@@ -228,11 +229,12 @@ static void channels_are_normalised(void **state)
     expect(&(Row){OP_group_norm, "T[1,4,2] T[4] T[4]", "groups=2 epsilon=1e-5", NULL}, (const double *const[]){x, g, c},
            (double[]){-2 * d, 0, 1 - 2 * d, 1 + 6 * d}, 4);
     expect(&(Row){OP_batch_norm, "T[1,2] T[2] T[2] T[2] T[2]", "epsilon=0", NULL},
-           (const double *const[]){(double[]){5, 7}, (double[]){2, 3}, (double[]){1, 0}, (double[]){3, 1}, (double[]){4, 9}},
+           (const double *const[]){(double[]){5, 7}, (double[]){2, 3}, (double[]){1, 0}, (double[]){3, 1},
+                                   (double[]){4, 9}},
            (double[]){3, 6}, 2);
     /* channels c-1 .. c+2 of size 4 */
-    expect(&(Row){OP_lrn, "T[1,4]", "size=4 alpha=4 beta=1 epsilon=1", NULL}, (const double *const[]){(double[]){1, 2, 3, 4}},
-           (double[]){1.0 / 15, 2.0 / 31, 3.0 / 30, 4.0 / 26}, 4);
+    expect(&(Row){OP_lrn, "T[1,4]", "size=4 alpha=4 beta=1 epsilon=1", NULL},
+           (const double *const[]){(double[]){1, 2, 3, 4}}, (double[]){1.0 / 15, 2.0 / 31, 3.0 / 30, 4.0 / 26}, 4);
 }
 
 static void attention_is_softmax_of_products(void **state)
@@ -268,10 +270,12 @@ static void narrow_floats_round_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bodies_are_well_typed),       cmocka_unit_test(every_composite_has_a_row),
-        cmocka_unit_test(activations_follow_their_formula), cmocka_unit_test(rows_are_normalised),
-        cmocka_unit_test(channels_are_normalised),     cmocka_unit_test(attention_is_softmax_of_products),
-        cmocka_unit_test(narrow_floats_round_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bodies_are_well_typed),
+                                       cmocka_unit_test(every_composite_has_a_row),
+                                       cmocka_unit_test(activations_follow_their_formula),
+                                       cmocka_unit_test(rows_are_normalised),
+                                       cmocka_unit_test(channels_are_normalised),
+                                       cmocka_unit_test(attention_is_softmax_of_products),
+                                       cmocka_unit_test(narrow_floats_round_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,8 @@ static Val *param(Fixture *f, DType dtype, uint32_t rank, const int64_t *dims)
 {
     return func_param(f->func, str_intern(f->ctx, "x"), type_tensor_s64(f->ctx, dtype, rank, dims));
 }
-#define DIMS(...) (const int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                                      \
+    (const int64_t[]) { __VA_ARGS__ }
 #define PARAM(f, dtype, ...) param(f, dtype, sizeof(DIMS(__VA_ARGS__)) / 8, DIMS(__VA_ARGS__))
 
 static Val *dimval(Fixture *f, const Dim *dim)
@@ -128,7 +129,8 @@ static void contents_are_exact_or_unknown(void **state)
     assert_string_equal(content_text(f, gather0(f, op_const_ints(b, DIMS(1, 2), 2), op_const_s64(b, DT_S64, 5))), "");
     assert_string_equal(content_text(f, PARAM(f, DT_S64, 2)), "");
     assert_string_equal(content_text(f, op_const_f64(b, DT_F32, 2)), "");
-    Val *deep = op_concat(b, (Val *[]){op_reshape_s64(b, dimval(f, f->n), 1, DIMS(1)), op_const_ints(b, DIMS(1), 1)}, 2, 0);
+    Val *deep =
+        op_concat(b, (Val *[]){op_reshape_s64(b, dimval(f, f->n), 1, DIMS(1)), op_const_ints(b, DIMS(1), 1)}, 2, 0);
     for (int i = 0; i < 200; i++) { /* 3^200 paths: the walk gives up, it does not hang */
         deep = op_binary(b, OP_sub, op_binary(b, OP_add, deep, deep), deep);
         if (i == 1)
@@ -160,7 +162,7 @@ static void moves_fold(void **state)
     assert_ptr_equal(op_cast_to(b, x, DT_F32), x);
 }
 
-/* Only what keeps every bit: f32 -> f16 -> f32 rounds, f16 -> f32 -> f16 does not; max of one element turns -0 into +0. */
+/* Only what keeps every bit: f32 to f16 and back rounds, f16 to f32 and back does not; max turns -0 into +0. */
 static void only_exact_folds(void **state)
 {
     Fixture *f = *state;
@@ -199,10 +201,14 @@ static void matmul_follows_numpy(void **state)
     static const struct {
         uint32_t rx, ry, r;
         int64_t x[4], y[4], want[4];
-    } cases[] = {{2, 2, 2, {2, 3}, {3, 5}, {2, 5}},       {1, 1, 0, {3}, {3}, {0}},
-                 {1, 2, 1, {3}, {3, 5}, {5}},             {3, 1, 2, {4, 2, 3}, {3}, {4, 2}},
-                 {1, 3, 2, {3}, {4, 3, 5}, {4, 5}},       {4, 3, 4, {7, 1, 2, 3}, {4, 3, 5}, {7, 4, 2, 5}},
-                 {2, 3, 3, {2, 3}, {4, 3, 5}, {4, 2, 5}}, {3, 2, 3, {4, 2, 3}, {3, 5}, {4, 2, 5}}};
+    } cases[] = {{2, 2, 2, {2, 3}, {3, 5}, {2, 5}},
+                 {1, 1, 0, {3}, {3}, {0}},
+                 {1, 2, 1, {3}, {3, 5}, {5}},
+                 {3, 1, 2, {4, 2, 3}, {3}, {4, 2}},
+                 {1, 3, 2, {3}, {4, 3, 5}, {4, 5}},
+                 {4, 3, 4, {7, 1, 2, 3}, {4, 3, 5}, {7, 4, 2, 5}},
+                 {2, 3, 3, {2, 3}, {4, 3, 5}, {4, 2, 5}},
+                 {3, 2, 3, {4, 2, 3}, {3, 5}, {4, 2, 5}}};
     for (size_t i = 0; i < IG_COUNT(cases); i++) {
         Val *r = op_matmul(b, param(f, DT_F32, cases[i].rx, cases[i].x), param(f, DT_F32, cases[i].ry, cases[i].y));
         assert_non_null(r);
@@ -251,7 +257,7 @@ static void classes(void **state)
     assert_string_equal(op_class(op_unary(&f->b, OP_exp, x)->def), "");
 }
 
-/* ---- verification ------------------------------------------------------------------------------------------------------ */
+/* ---- verification ----------------------------------------------------------------------------------------------- */
 
 static void wrong_types_are_found(void **state)
 {
@@ -313,7 +319,7 @@ static void loops_are_checked(void **state)
     assert_int_equal(diag_get(f->ctx, 0)->id, DIAG_op_region);
 }
 
-/* ---- composites ----------------------------------------------------------------------------------------------------------- */
+/* ---- composites ------------------------------------------------------------------------------------------------- */
 
 /* Runs main of one f32 parameter and gives its first result as doubles. */
 static void run(Fixture *f, const float *data, double *result, uint32_t n)
@@ -344,7 +350,8 @@ static void finish(Fixture *f, Val *y)
 /* The bits of an evaluation do not change when composites are replaced by their bodies. */
 static void argreduce_is_its_body(void **state)
 {
-    static const float data[] = {1, 3, 3, 2, -0.0f, 0, -1, 0, 5, NAN, 7, NAN, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    static const float data[] = {1, 3,   3, 2,   -0.0f,     0,         -1,        0,
+                                 5, NAN, 7, NAN, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
     for (int kind = 0; kind < 4; kind++) {
         begin(state);
         Fixture *f = *state;
@@ -421,12 +428,23 @@ static void relu_keeps_negative_zero_and_nan(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(shape_arithmetic_is_followed), TEST(expand_pattern_is_followed), TEST(contents_are_exact_or_unknown),
-        TEST(moves_fold), TEST(only_exact_folds), TEST(equal_nodes_are_found), TEST(matmul_follows_numpy),
-        TEST(failures_are_reported_once), TEST(call_is_typed_by_its_function), TEST(classes), TEST(wrong_types_are_found),
-        TEST(regions_are_checked), TEST(loops_are_checked), cmocka_unit_test_teardown(argreduce_is_its_body, end),
-        TEST(narrow_composites_compute_wide), TEST(attention_masks), TEST(average_counts),
-        TEST(relu_keeps_negative_zero_and_nan)};
+    const struct CMUnitTest tests[] = {TEST(shape_arithmetic_is_followed),
+                                       TEST(expand_pattern_is_followed),
+                                       TEST(contents_are_exact_or_unknown),
+                                       TEST(moves_fold),
+                                       TEST(only_exact_folds),
+                                       TEST(equal_nodes_are_found),
+                                       TEST(matmul_follows_numpy),
+                                       TEST(failures_are_reported_once),
+                                       TEST(call_is_typed_by_its_function),
+                                       TEST(classes),
+                                       TEST(wrong_types_are_found),
+                                       TEST(regions_are_checked),
+                                       TEST(loops_are_checked),
+                                       cmocka_unit_test_teardown(argreduce_is_its_body, end),
+                                       TEST(narrow_composites_compute_wide),
+                                       TEST(attention_masks),
+                                       TEST(average_counts),
+                                       TEST(relu_keeps_negative_zero_and_nan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lowerings: a kernel of one op, built as plainly as lower_* allows (no schedule), is run by the loop interpreter and compared
- * with the evaluator in ref32, bit for bit, on random data; some cases also with values worked out by hand. The evaluator
- * knows nothing of lowering, so an agreement means both read numerics.md alike.
+ * Lowerings: a kernel of one op, built as plainly as lower_* allows (no schedule), is run by the loop interpreter and
+ * compared with the evaluator in ref32, bit for bit, on random data; some cases also with values worked out by hand.
+ * The evaluator knows nothing of lowering, so an agreement means both read numerics.md alike.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "eval/eval.h"
 #include "support/op_text.h"
 
-/* ---- a kernel of one op ------------------------------------------------------------------------------------------------ */
+/* ---- a kernel of one op ----------------------------------------------------------------------------------------- */
 
 typedef struct Build {
     Kernel *k;
@@ -64,7 +64,8 @@ static const Expr *index_value(Build *b, LowerArgs *args)
 {
     assert_true(op_defs[b->node->op].lower(args));
     assert_true(args->n_pieces > 0);
-    const Expr *value[16], *before = NULL; /* an index is in its operand where its guard holds and no earlier one does */
+    const Expr *value[16],
+        *before = NULL; /* an index is in its operand where its guard holds and no earlier one does */
     for (uint32_t i = 0; i < args->n_pieces; i++) {
         IndexPiece *piece = &args->piece[i];
         const Expr *mask = lx_and(b->k, before ? lx_not(b->k, before) : NULL, piece->guard);
@@ -75,7 +76,8 @@ static const Expr *index_value(Build *b, LowerArgs *args)
     }
     const Expr *result = value[args->n_pieces - 1];
     for (uint32_t i = args->n_pieces - 1; i-- > 0;)
-        result = lx_map(b->k, OP_select, result->dtype, (const Expr *const[]){args->piece[i].guard, value[i], result}, 3);
+        result =
+            lx_map(b->k, OP_select, result->dtype, (const Expr *const[]){args->piece[i].guard, value[i], result}, 3);
     return result;
 }
 
@@ -121,10 +123,10 @@ static Kernel *build(OpText *f, const Node *node)
     }
     LowerArgs args = {.k = b.k, .node = node, .out = out, .load = load_at, .check = add_check, .user = &b};
     OpKind kind = op_info[node->op].kind;
-    const Expr *value = kind == OK_MAP     ? map_value(&b, &args)
-                        : kind == OK_INDEX ? index_value(&b, &args)
+    const Expr *value = kind == OK_MAP      ? map_value(&b, &args)
+                        : kind == OK_INDEX  ? index_value(&b, &args)
                         : kind == OK_SOURCE ? (op_defs[node->op].lower(&args) ? args.value : NULL)
-                                           : fold_value(&b, &args);
+                                            : fold_value(&b, &args);
     assert_non_null(value);
     b.tail = ls_append(b.tail, ls_store(b.k, b.buf[node->n_in], out, value, NULL));
     for (uint32_t a = type->rank; a-- > 0;)
@@ -133,7 +135,7 @@ static Kernel *build(OpText *f, const Node *node)
     return b.k;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------ */
+/* ---- running ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t draw(uint64_t *seed)
 {
@@ -220,7 +222,8 @@ static void check_case(const Case *c, uint64_t seed)
         DType dtype = want[0]->dtype;
         if (!same_element(dtype, data[node->n_in], want[0]->data, i))
             fail_msg("%s(%s) %s: element %llu is %.17g, ref32 gives %.17g", op_info[c->op].name, c->in, c->attrs,
-                     (unsigned long long)i, elem_get_f64(dtype, data[node->n_in], i), elem_get_f64(dtype, want[0]->data, i));
+                     (unsigned long long)i, elem_get_f64(dtype, data[node->n_in], i),
+                     elem_get_f64(dtype, want[0]->data, i));
     }
     ctx_destroy(f.ctx);
 }
@@ -374,7 +377,8 @@ static void what_is_not_compiled_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_case_is_ref32), cmocka_unit_test(every_lowering_is_run),
-                                       cmocka_unit_test(blocks_are_whole_rows), cmocka_unit_test(bad_indices_are_recorded),
+                                       cmocka_unit_test(blocks_are_whole_rows),
+                                       cmocka_unit_test(bad_indices_are_recorded),
                                        cmocka_unit_test(what_is_not_compiled_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shape rules as one table: op, operand types, attributes, and the result types or the diagnostic that refuses them. The last
- * test demands a row that is accepted and one that is refused for every op of the table.
+ * Shape rules as one table: op, operand types, attributes, and the result types or the diagnostic that refuses them.
+ * The last test demands a row that is accepted and one that is refused for every op of the table.
  *
  * How the texts are read: support/op_text.h.
  */
@@ -194,8 +194,9 @@ static void messages(void **state)
     (void)state;
     OpText f = op_text_begin();
     infer(&f, &(Row){OP_exp, "s32[2,3]", "", ""}, OP_exp);
-    assert_string_equal(diag_get(f.ctx, 0)->message, "exp: operand 0 has element type s32, supported here: f64 f32 f16 bf16; "
-                                                     "operands: s32[2,3]");
+    assert_string_equal(diag_get(f.ctx, 0)->message,
+                        "exp: operand 0 has element type s32, supported here: f64 f32 f16 bf16; "
+                        "operands: s32[2,3]");
     infer(&f, &(Row){OP_add, "f32[2,N] f32[2,M]", "", ""}, OP_add);
     assert_string_equal(diag_get(f.ctx, 0)->message,
                         "add: axis 1 has sizes N and M, which must be equal or 1; operands: f32[2,N], f32[2,M]");
