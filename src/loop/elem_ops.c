@@ -3,10 +3,10 @@
  * The elementwise meaning of every MAP op on typed scalars: numerics.md, "Edge rules" and "Rounding". A scalar is its
  * bits in the low part of a u64, the rest zero.
  *
- * Arithmetic happens in one of three classes. f32, f16 and bf16 are computed in f32 and rounded to their type after each
- * op; f64 in f64; integers and bool as two's complement words modulo 2^64, then cut to their width (bool: != 0).
- * Elementary functions exist in f32 only (base/scalar.h): libm's f64 ones have no portable bits, so elem_supported refuses
- * them. sign keeps zeros of either sign and NaN.
+ * Arithmetic happens in one of three classes. f32, f16 and bf16 are computed in f32 and rounded to their type after
+ * each op; f64 in f64; integers and bool as two's complement words modulo 2^64, then cut to their width (bool: != 0).
+ * Elementary functions exist in f32 only (base/scalar.h): libm's f64 ones have no portable bits, so elem_supported
+ * refuses them. sign keeps zeros of either sign and NaN.
  */
 #include "base/scalar.h"
 #include "loop/loop_int.h"
@@ -70,7 +70,7 @@ static uint64_t put_int(DType dtype, int64_t value)
     return width == 64 ? (uint64_t)value : (uint64_t)value & ((UINT64_C(1) << width) - 1);
 }
 
-/* ---- floats -------------------------------------------------------------------------------------------------------- */
+/* ---- floats ------------------------------------------------------------------------------------------------------ */
 
 typedef float F32Fn(float);
 static float neg_f32(float x) { return f32_from_bits(f32_bits(x) ^ 0x80000000u); }
@@ -78,15 +78,15 @@ static float sign_f32(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
 static float rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
 
 static F32Fn *const f32_unary[OP_COUNT] = {
-    [OP_neg] = neg_f32,         [OP_abs] = fabsf,           [OP_sign] = sign_f32,
-    [OP_floor] = floorf,        [OP_ceil] = ceilf,          [OP_trunc] = truncf,
-    [OP_rint] = rintf,          [OP_sqrt] = sqrtf,          [OP_rsqrt] = rsqrt_f32,
-    [OP_exp] = scalar_exp,      [OP_expm1] = scalar_expm1,  [OP_log] = scalar_log,
-    [OP_log1p] = scalar_log1p,  [OP_sin] = scalar_sin,      [OP_cos] = scalar_cos,
-    [OP_tan] = scalar_tan,      [OP_asin] = scalar_asin,    [OP_acos] = scalar_acos,
-    [OP_atan] = scalar_atan,    [OP_sinh] = scalar_sinh,    [OP_cosh] = scalar_cosh,
-    [OP_tanh] = scalar_tanh,    [OP_asinh] = scalar_asinh,  [OP_acosh] = scalar_acosh,
-    [OP_atanh] = scalar_atanh,  [OP_erf] = scalar_erf,      [OP_sigmoid] = scalar_sigmoid,
+    [OP_neg] = neg_f32,        [OP_abs] = fabsf,          [OP_sign] = sign_f32,
+    [OP_floor] = floorf,       [OP_ceil] = ceilf,         [OP_trunc] = truncf,
+    [OP_rint] = rintf,         [OP_sqrt] = sqrtf,         [OP_rsqrt] = rsqrt_f32,
+    [OP_exp] = scalar_exp,     [OP_expm1] = scalar_expm1, [OP_log] = scalar_log,
+    [OP_log1p] = scalar_log1p, [OP_sin] = scalar_sin,     [OP_cos] = scalar_cos,
+    [OP_tan] = scalar_tan,     [OP_asin] = scalar_asin,   [OP_acos] = scalar_acos,
+    [OP_atan] = scalar_atan,   [OP_sinh] = scalar_sinh,   [OP_cosh] = scalar_cosh,
+    [OP_tanh] = scalar_tanh,   [OP_asinh] = scalar_asinh, [OP_acosh] = scalar_acosh,
+    [OP_atanh] = scalar_atanh, [OP_erf] = scalar_erf,     [OP_sigmoid] = scalar_sigmoid,
 };
 
 typedef double F64Fn(double);
@@ -95,8 +95,8 @@ static double sign_f64(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
 static double rsqrt_f64(double x) { return 1.0 / sqrt(x); }
 
 static F64Fn *const f64_unary[OP_COUNT] = {
-    [OP_neg] = neg_f64, [OP_abs] = fabs,    [OP_sign] = sign_f64, [OP_floor] = floor,     [OP_ceil] = ceil,
-    [OP_trunc] = trunc, [OP_rint] = rint,   [OP_sqrt] = sqrt,     [OP_rsqrt] = rsqrt_f64,
+    [OP_neg] = neg_f64, [OP_abs] = fabs,  [OP_sign] = sign_f64, [OP_floor] = floor,     [OP_ceil] = ceil,
+    [OP_trunc] = trunc, [OP_rint] = rint, [OP_sqrt] = sqrt,     [OP_rsqrt] = rsqrt_f64,
 };
 
 /* Sign of the divisor; an exact zero keeps the dividend's sign. */
@@ -114,7 +114,7 @@ static double mod_f64(double x, double y)
 
 static float binary_f32(Op op, float a, float b)
 {
-    switch (op) {
+    switch (op) { /* op-switch: this file is the meaning of the ops */
     case OP_add: return a + b;
     case OP_sub: return a - b;
     case OP_mul: return a * b;
@@ -129,7 +129,7 @@ static float binary_f32(Op op, float a, float b)
 
 static double binary_f64(Op op, double a, double b)
 {
-    switch (op) {
+    switch (op) { /* op-switch: this file is the meaning of the ops */
     case OP_add: return a + b;
     case OP_sub: return a - b;
     case OP_mul: return a * b;
@@ -146,7 +146,8 @@ static bool compare_float(Op op, double a, double b)
     return op == OP_eq ? a == b : op == OP_ne ? a != b : op == OP_lt ? a < b : a <= b;
 }
 
-/* ---- integers -------------------------------------------------------------------------------------------------------- */
+/* ---- integers
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* By zero: 0 for div, the dividend for rem and mod. INT_MIN / -1 wraps. */
 static int64_t divide(bool sign, int64_t a, int64_t b)
@@ -195,7 +196,7 @@ static int64_t shift(Op op, DType dtype, int64_t a, int64_t b)
 static int64_t binary_int(Op op, DType dtype, int64_t a, int64_t b)
 {
     bool sign = is_signed(dtype), less = sign ? a < b : (uint64_t)a < (uint64_t)b;
-    switch (op) {
+    switch (op) { /* op-switch: this file is the meaning of the ops */
     case OP_add: return wrap_add(a, b);
     case OP_sub: return (int64_t)((uint64_t)a - (uint64_t)b);
     case OP_mul: return wrap_mul(a, b);
@@ -219,7 +220,7 @@ static int64_t binary_int(Op op, DType dtype, int64_t a, int64_t b)
 static int64_t unary_int(Op op, DType dtype, int64_t x)
 {
     bool negative = is_signed(dtype) && x < 0;
-    switch (op) {
+    switch (op) { /* op-switch: this file is the meaning of the ops */
     case OP_neg: return (int64_t)(0 - (uint64_t)x);
     case OP_abs: return negative ? (int64_t)(0 - (uint64_t)x) : x;
     case OP_sign: return negative ? -1 : x != 0;
@@ -227,14 +228,15 @@ static int64_t unary_int(Op op, DType dtype, int64_t x)
     }
 }
 
-/* ---- the two entries --------------------------------------------------------------------------------------------------- */
+/* ---- the two entries
+ * --------------------------------------------------------------------------------------------------- */
 
 bool elem_supported(Op op, DType dtype)
 {
     ElemClass c = class_of(dtype);
     if (c == EC_NONE || op_info[op].kind != OK_MAP)
         return false;
-    switch (op) {
+    switch (op) { /* op-switch: this file is the meaning of the ops */
     case OP_neg:
     case OP_abs:
     case OP_sign:
@@ -310,7 +312,7 @@ uint64_t elem_map(Op op, DType dtype, const DType *arg_dtypes, const uint64_t *a
     DType t = arg_dtypes[0];
     ElemClass c = class_of(t);
     (void)n;
-    switch (op) {
+    switch (op) { /* op-switch: this file is the meaning of the ops */
     case OP_select: return args[0] ? args[1] : args[2];
     case OP_cast: return elem_cast(dtype, t, args[0]);
     case OP_bitcast:

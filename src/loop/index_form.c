@@ -2,9 +2,10 @@
  *
  * Index arithmetic in normal form.
  *
- * An index expression is c + sum of coef * atom; an atom is an iterator, a div, a mod, a min, a max or a loaded index. Sums are
- * stored as a left-leaning tree in the order of expr_compare. The rules below make chains of reshape, transpose and slice
- * affine wherever they are. With e = b*q + r split term by term (coefficients truncated, constant floored), b > 0:
+ * An index expression is c + sum of coef * atom; an atom is an iterator, a div, a mod, a min, a max or a loaded index.
+ * Sums are stored as a left-leaning tree in the order of expr_compare. The rules below make chains of reshape,
+ * transpose and slice affine wherever they are. With e = b*q + r split term by term (coefficients truncated, constant
+ * floored), b > 0:
  *
  *   e / b  = q + r/b                    e % b  = r % b
  *   r / b  = t                          r % b  = r - t*b              if floor(r/b) = t over r's whole range
@@ -19,6 +20,7 @@
 #include "loop/loop_int.h"
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+int64_t floor_mod(int64_t a, int64_t b) { return a % b < 0 ? a % b + b : a % b; }
 
 static int64_t gcd(int64_t a, int64_t b)
 {
@@ -31,7 +33,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return (int64_t)x;
 }
 
-/* ---- linear forms ----------------------------------------------------------------------------------------------- */
+/* ---- linear forms ------------------------------------------------------------------------------------------------ */
 
 static void add_term(Context *ctx, Lin *lin, const Expr *atom, int64_t coef)
 {
@@ -150,10 +152,7 @@ static bool contains(const Lin *lin, const Lin *part, int64_t factor)
     return true;
 }
 
-static bool mul_fits(int64_t a, int64_t b, int64_t *product)
-{
-    return !__builtin_mul_overflow(a, b, product);
-}
+static bool mul_fits(int64_t a, int64_t b, int64_t *product) { return !__builtin_mul_overflow(a, b, product); }
 
 /* q*(x % b) with q*b*(x/b), or with q*b*((x/b) % m): see the top. */
 static bool recombine_mod(Kernel *k, Lin *lin, uint32_t at)
@@ -309,7 +308,7 @@ static void split_multiples(const Lin *lin, int64_t b, Lin *quot, Lin *rest)
 {
     quot->n = rest->n = 0;
     quot->c = floor_div(lin->c, b);
-    rest->c = lin->c - quot->c * b;
+    rest->c = floor_mod(lin->c, b);
     for (uint32_t i = 0; i < lin->n; i++) {
         int64_t coef = lin->term[i].coef, q = coef / b, r = coef % b;
         if (q) {
@@ -428,7 +427,7 @@ const Expr *lx_mod(Kernel *k, const Expr *a, int64_t divisor)
     IG_CHECK(k->ctx, divisor > 0);
     Lin quot, rest;
     if (a->kind == LX_INT)
-        return lx_int(k, a->u.i - floor_div(a->u.i, divisor) * divisor);
+        return lx_int(k, floor_mod(a->u.i, divisor));
     if (divisor == 1)
         return lx_int(k, 0);
     if (!split_for(a, divisor, &quot, &rest))
@@ -436,7 +435,7 @@ const Expr *lx_mod(Kernel *k, const Expr *a, int64_t divisor)
     return mod_rest(k, &rest, divisor);
 }
 
-/* ---- min, max ----------------------------------------------------------------------------------------------------- */
+/* ---- min, max ---------------------------------------------------------------------------------------------------- */
 
 static const Expr *min_max(Kernel *k, ExprKind kind, const Expr *a, const Expr *b)
 {
@@ -451,7 +450,8 @@ static const Expr *min_max(Kernel *k, ExprKind kind, const Expr *a, const Expr *
     if (b_hi <= a_lo)
         return is_min ? b : a;
     /* The difference tells more than the two ranges, if neither sum wraps. */
-    if (a_lo != INT64_MIN && b_lo != INT64_MIN && a_hi != INT64_MAX && b_hi != INT64_MAX && lin_range(&diff, &lo, &hi)) {
+    if (a_lo != INT64_MIN && b_lo != INT64_MIN && a_hi != INT64_MAX && b_hi != INT64_MAX &&
+        lin_range(&diff, &lo, &hi)) {
         if (hi <= 0)
             return is_min ? a : b;
         if (lo >= 0)
@@ -473,7 +473,7 @@ static const Expr *min_max(Kernel *k, ExprKind kind, const Expr *a, const Expr *
 const Expr *lx_min(Kernel *k, const Expr *a, const Expr *b) { return min_max(k, LX_IMIN, a, b); }
 const Expr *lx_max(Kernel *k, const Expr *a, const Expr *b) { return min_max(k, LX_IMAX, a, b); }
 
-/* ---- predicates ---------------------------------------------------------------------------------------------------- */
+/* ---- predicates -------------------------------------------------------------------------------------------------- */
 
 static const Expr *truth(Kernel *k, bool value) { return lx_const(k, DT_BOOL, value); }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels, hash-consed expressions, statements, substitution and copies. What simplifies index arithmetic and predicates
- * is in index_form.c; what folds constants is in elem_ops.c.
+ * Kernels, hash-consed expressions, statements, substitution and copies. What simplifies index arithmetic and
+ * predicates is in index_form.c; what folds constants is in elem_ops.c.
  */
 #include "loop/loop_int.h"
 
 #include <string.h>
 
-/* ---- kernel ------------------------------------------------------------------------------------------------------- */
+/* ---- kernel ------------------------------------------------------------------------------------------------------ */
 
 Kernel *kernel_create(Context *ctx, Arena *arena, Str name)
 {
@@ -77,7 +77,7 @@ Var *kernel_var(Kernel *k, const char *name, DType dtype)
     return var;
 }
 
-/* ---- stored expressions ------------------------------------------------------------------------------------------- */
+/* ---- stored expressions ------------------------------------------------------------------------------------------ */
 
 /* Union of two sorted sets; one of them itself if it holds the other. */
 static void unite(Kernel *k, Expr *e, const uint32_t *uses, uint32_t n)
@@ -174,7 +174,8 @@ const Expr *lx_int(Kernel *k, int64_t value)
 
 const Expr *lx_iter(Kernel *k, const Iter *iter)
 {
-    return expr_intern(k, &(Expr){.kind = LX_ITER, .dtype = DT_S64, .u.iter = iter, .lo = iter->lo, .hi = iter->hi}, NULL);
+    return expr_intern(k, &(Expr){.kind = LX_ITER, .dtype = DT_S64, .u.iter = iter, .lo = iter->lo, .hi = iter->hi},
+                       NULL);
 }
 
 static uint64_t low_bits(DType dtype, uint64_t bits)
@@ -290,7 +291,7 @@ const Expr *lx_index(Kernel *k, const Expr *value, int64_t lo, int64_t hi)
     return expr_intern(k, &(Expr){.kind = LX_INDEX, .dtype = DT_S64, .n_args = 1, .lo = lo, .hi = hi}, &value);
 }
 
-/* ---- questions ---------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 bool lx_is_int(const Expr *e, int64_t *value)
 {
@@ -348,7 +349,7 @@ const Expr *lx_offset(Kernel *k, const Buf *buf, const Expr *const *index)
     return lin_expr(k, &lin);
 }
 
-/* ---- substitution --------------------------------------------------------------------------------------------------- */
+/* ---- substitution ------------------------------------------------------------------------------------------------ */
 
 typedef struct Copier {
     Kernel *k;
@@ -443,7 +444,7 @@ const Expr *lx_subst(Kernel *k, const Expr *e, const ExprSubst *subst)
     return copy;
 }
 
-/* ---- statements ----------------------------------------------------------------------------------------------------- */
+/* ---- statements -------------------------------------------------------------------------------------------------- */
 
 Stmt *ls_new(Kernel *k, StmtKind kind)
 {
@@ -643,8 +644,8 @@ Kernel *kernel_clone(Arena *arena, const Kernel *k)
         vec_push(arena, &copy->vars, var);
         map_slot(copy->names, KEY(var->name));
     }
-    copy->body = ls_clone(copy, k->body,
-                          &(ExprSubst){.user = copy, .iter = move_iter, .var = move_var, .buf = move_buf});
+    copy->body =
+        ls_clone(copy, k->body, &(ExprSubst){.user = copy, .iter = move_iter, .var = move_var, .buf = move_buf});
     return copy;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verifier of kernels. It walks the statements with what is in scope (iterators, variables, tiles) and what holds there
- * (conditions, guards, masks, loop bounds), and checks
+ * The verifier of kernels. It walks the statements with what is in scope (iterators, variables, tiles) and what holds
+ * there (conditions, guards, masks, loop bounds), and checks
  *  - that every name is bound where it is used, and by one statement at a time;
  *  - that every operand has the type its place wants, and every fold a form its kind and type allow;
  *  - that loops keep to the declared ranges of their iterators, which the simplifier relied on;
@@ -27,13 +27,14 @@ typedef struct Checker {
     Map *typed;          /* expressions whose types were checked */
     Map *accessed;       /* loads checked under the facts of the statement */
     Facts facts;
-    uint32_t dead;       /* > 0: inside code that never runs */
+    uint32_t dead; /* > 0: inside code that never runs */
     /* the enclosing par and vec loops, and what depends on their iterators */
     const Stmt *par, *vec;
     bool *par_iter, *par_var, *vec_iter, *vec_var;
 } Checker;
 
-/* ---- types of expressions --------------------------------------------------------------------------------------------------- */
+/* ---- types of expressions
+ * --------------------------------------------------------------------------------------------------- */
 
 bool cast_types_match(DType to, DType from)
 {
@@ -143,7 +144,11 @@ static void check_types(Checker *c, const Expr *e)
         check_types(c, e->arg[i]);
     const char *why = type_fault(e);
     if (why)
-        type_error(c, e->kind == LX_MAP ? op_info[e->op].name : e->kind == LX_LOAD ? e->u.buf->name : "expression", why);
+        type_error(c,
+                   e->kind == LX_MAP    ? op_info[e->op].name
+                   : e->kind == LX_LOAD ? e->u.buf->name
+                                        : "expression",
+                   why);
 }
 
 static void check_scope(Checker *c, const Expr *e)
@@ -162,7 +167,8 @@ static void check_scope(Checker *c, const Expr *e)
     }
 }
 
-/* ---- accesses ------------------------------------------------------------------------------------------------------------------ */
+/* ---- accesses
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static bool moves(const Expr *e, const bool *iters, const bool *vars)
 {
@@ -178,11 +184,11 @@ static void check_independence(Checker *c, const Buf *buf, const Expr *offset, b
     if (!is_store && !buf->written)
         return;
     if (c->par && buf->space != BUF_LOCAL && !moves(offset, c->par_iter, c->par_var))
-        c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_parallel, c->k->name, "par", c->par->u.loop.iter->name,
-                              why);
+        c->fine =
+            diag_report(c->k->ctx, c->k->loc, DIAG_loop_parallel, c->k->name, "par", c->par->u.loop.iter->name, why);
     if (c->vec && is_store && !moves(offset, c->vec_iter, c->vec_var))
-        c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_parallel, c->k->name, "vec", c->vec->u.loop.iter->name,
-                              why);
+        c->fine =
+            diag_report(c->k->ctx, c->k->loc, DIAG_loop_parallel, c->k->name, "vec", c->vec->u.loop.iter->name, why);
 }
 
 /* 0 <= e <= hi; floor(a / n) is in range if 0 <= a <= hi*n + n-1 is. */
@@ -243,8 +249,8 @@ static void check_expr(Checker *c, const Expr *e, Want want)
     check_types(c, e);
     check_scope(c, e);
     if ((want == WANT_INDEX) != lx_is_index(e))
-        type_error(c, "expression", want == WANT_INDEX ? "a value where an index is wanted"
-                                                       : "an index where a value is wanted");
+        type_error(c, "expression",
+                   want == WANT_INDEX ? "a value where an index is wanted" : "an index where a value is wanted");
     else if (want == WANT_PRED && e->dtype != DT_BOOL)
         type_error(c, "expression", "a value where a predicate is wanted");
     c->accessed = map_create(c->arena);
@@ -269,7 +275,9 @@ static void forget(Checker *c, Mark m)
     c->dead = m.dead;
 }
 
-/* ---- binders --------------------------------------------------------------------------------------------------------------------- */
+/* ---- binders
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void bind_iter(Checker *c, const Iter *iter)
 {
@@ -316,7 +324,9 @@ static void bind_var(Checker *c, const Var *var, VarState state, const Expr *con
     }
 }
 
-/* ---- statements -------------------------------------------------------------------------------------------------------------------- */
+/* ---- statements
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static void check_list(Checker *c, const Stmt *list, bool top);
 
@@ -481,7 +491,8 @@ static const char *mma_fault(const Checker *c, const Stmt *s)
     const Iter *row = s->u.mma.row, *col = s->u.mma.col;
     const Expr *limit = s->u.mma.col_limit;
     DType t = s->u.mma.tile->dtype;
-    if (s->u.mma.rows < 1 || s->u.mma.cols < 1 || s->u.mma.cols % LOOP_LANES || s->u.mma.cols > 1024 || s->u.mma.rows > 1024)
+    if (s->u.mma.rows < 1 || s->u.mma.cols < 1 || s->u.mma.cols % LOOP_LANES || s->u.mma.cols > 1024 ||
+        s->u.mma.rows > 1024)
         return "a tile has 1 .. 1024 rows and a multiple of 16 columns, at most 1024";
     if (s->u.mma.kb <= 0)
         return "a chain has a positive block";
@@ -541,7 +552,8 @@ static void check_put(Checker *c, const Stmt *s)
         c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_mma, c->k->name, tile->name,
                               "put has another number of rows or columns");
     check_expr(c, s->u.put.col_limit, WANT_INDEX);
-    if (s->u.put.col_limit && (lx_uses_iter(s->u.put.col_limit, s->u.put.row) || lx_uses_iter(s->u.put.col_limit, s->u.put.col)))
+    if (s->u.put.col_limit &&
+        (lx_uses_iter(s->u.put.col_limit, s->u.put.row) || lx_uses_iter(s->u.put.col_limit, s->u.put.col)))
         c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_mma, c->k->name, tile->name,
                               "the column limit depends on the row or the column");
     bind_axis(c, s->u.put.row, s->u.put.rows);

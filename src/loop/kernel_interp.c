@@ -2,8 +2,8 @@
  *
  * Runs a kernel literally: loops in order, folds by their form, every bit as numerics.md says. It is the oracle of the
  * scheduling steps and of the code generators, so it favours plainness; speed comes only from what does not change the
- * order of anything: expressions become lists of instructions in evaluation order (shared subexpressions once), and what
- * does not depend on a fold's iterators is computed before the fold.
+ * order of anything: expressions become lists of instructions in evaluation order (shared subexpressions once), and
+ * what does not depend on a fold's iterators is computed before the fold.
  *
  * Everything is a u64: an index is its s64, a value its bits (elem_ops.c). Evaluation is eager, also of both sides of a
  * select; only a masked load looks at its mask before it touches memory. A load or store outside its buffer is a bug of
@@ -34,7 +34,8 @@ typedef struct Interp {
     int64_t *tile_cols;
 } Interp;
 
-/* ---- expressions ------------------------------------------------------------------------------------------------------ */
+/* ---- expressions
+ * ------------------------------------------------------------------------------------------------------ */
 
 static const uint64_t *place_of(const Interp *in, const Expr *e)
 {
@@ -84,8 +85,8 @@ static void translate(Interp *in, const Expr *e, const Inner *inner, Code *outer
     vec_push(in->arena, to, ins);
 }
 
-/* Code for all roots (NULL ones are skipped): `outer_code` for what `inner` cannot change, `code` for the rest. inner NULL:
- * everything is in `code`. */
+/* Code for all roots (NULL ones are skipped): `outer_code` for what `inner` cannot change, `code` for the rest. inner
+ * NULL: everything is in `code`. */
 static void translate_all(Interp *in, const Expr *const *roots, uint32_t n, const Inner *inner, Code *outer_code,
                           Code *code)
 {
@@ -157,7 +158,7 @@ static uint64_t value_of(const Interp *in, const Ins *ins)
     case LX_IADD: return a + b;
     case LX_IMUL: return a * e->u.bits;
     case LX_IDIV: return (uint64_t)floor_div(x, e->u.i);
-    case LX_IMOD: return (uint64_t)(x - floor_div(x, e->u.i) * e->u.i);
+    case LX_IMOD: return (uint64_t)floor_mod(x, e->u.i);
     case LX_IMIN: return x < y ? a : b;
     case LX_IMAX: return x > y ? a : b;
     case LX_ILT: return x < y;
@@ -183,7 +184,8 @@ static void execute(const Interp *in, const Code *code)
         *code->data[i].dst = value_of(in, &code->data[i]);
 }
 
-/* ---- compiled statements ------------------------------------------------------------------------------------------------ */
+/* ---- compiled statements
+ * ------------------------------------------------------------------------------------------------ */
 
 /* A statement with its code. `pre` runs once per execution of the statement, `code` (and for a register tile row, col)
  * for every position or element. */
@@ -275,7 +277,8 @@ static Step *compile_list(Interp *in, const Stmt *list)
     return first;
 }
 
-/* ---- folds ---------------------------------------------------------------------------------------------------------------- */
+/* ---- folds
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Sets the axes' iterators to position 0; returns the number of positions. */
 static int64_t positions_begin(Interp *in, const FoldAxis *axis, uint32_t n)
@@ -422,7 +425,8 @@ static void run_fold(Interp *in, const Step *step)
     in->var[s->u.fold.var->id] = acc_end(&acc, count);
 }
 
-/* ---- register tiles ---------------------------------------------------------------------------------------------------------- */
+/* ---- register tiles
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static int64_t columns(const Interp *in, const Expr *col_limit, int64_t cols)
 {
@@ -525,7 +529,8 @@ static void run_put(Interp *in, const Step *step)
     }
 }
 
-/* ---- statements -------------------------------------------------------------------------------------------------------------- */
+/* ---- statements
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static void run_list(Interp *in, const Step *list, int64_t tile_lo, int64_t tile_hi);
 

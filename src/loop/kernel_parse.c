@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the text form of kernels (doc/loop.md). Recursive descent over one token of lookahead; expressions go through the
- * constructors of kernel_build.c and index_form.c, so hand-written index arithmetic is brought to normal form. The first error
- * is reported and ends the parse: every function then returns NULL or false, and nothing that the constructors require
- * is left unchecked.
+ * Reads the text form of kernels (doc/loop.md). Recursive descent over one token of lookahead; expressions go through
+ * the constructors of kernel_build.c and index_form.c, so hand-written index arithmetic is brought to normal form. The
+ * first error is reported and ends the parse: every function then returns NULL or false, and nothing that the
+ * constructors require is left unchecked.
  */
 #include "loop/loop_int.h"
 
@@ -43,7 +43,8 @@ typedef struct Reader {
     VEC(const Expr *) macros;
 } Reader;
 
-/* ---- tokens -------------------------------------------------------------------------------------------------------------- */
+/* ---- tokens
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -284,7 +285,8 @@ static Buf *need_buf(Reader *r)
     return symbol ? symbol->u.buf : NULL;
 }
 
-/* ---- expressions ------------------------------------------------------------------------------------------------------------ */
+/* ---- expressions
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static const Expr *read_expr(Reader *r);
 static const Expr *read_unary(Reader *r);
@@ -551,7 +553,8 @@ static const Expr *read_expr(Reader *r)
     return e;
 }
 
-/* ---- statements --------------------------------------------------------------------------------------------------------------- */
+/* ---- statements
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static bool read_list(Reader *r, Stmt **list);
 
@@ -676,8 +679,8 @@ static Stmt *read_fold(Reader *r)
 static bool read_tile(Reader *r, const Var **tile, const Iter **row, int64_t *rows, const Iter **col, int64_t *cols)
 {
     return (*tile = need_var(r)) && need_punct(r, "[") && (*row = need_iter(r)) && need_punct(r, ":") &&
-           need_s64(r, rows) && need_punct(r, ",") && (*col = need_iter(r)) && need_punct(r, ":") && need_s64(r, cols) &&
-           need_punct(r, "]");
+           need_s64(r, rows) && need_punct(r, ",") && (*col = need_iter(r)) && need_punct(r, ":") &&
+           need_s64(r, cols) && need_punct(r, "]");
 }
 
 static Stmt *read_mma(Reader *r)
@@ -761,7 +764,8 @@ static bool read_list(Reader *r, Stmt **list)
     return !r->failed;
 }
 
-/* ---- declarations ------------------------------------------------------------------------------------------------------------ */
+/* ---- declarations
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static Symbol *declare(Reader *r, SymKind kind)
 {
@@ -903,7 +907,8 @@ Kernel *kernel_parse(Context *ctx, Arena *arena, Str file, const char *text, siz
         r.k = kernel_create(ctx, arena, name);
         r.k->loc = loc;
     }
-    bool fine = name && need_punct(&r, "{") && read_declarations(&r) && read_list(&r, &r.k->body) && need_punct(&r, "}");
+    bool fine =
+        name && need_punct(&r, "{") && read_declarations(&r) && read_list(&r, &r.k->body) && need_punct(&r, "}");
     if (fine && r.tok.kind != T_END)
         fine = expected(&r, "the end of the text");
     arena_destroy(tmp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prints kernels. Grammar: doc/loop.md. A value that a statement uses several times is printed once, as `$n = ..` before it:
- * expressions are shared nodes, and their trees can be exponentially larger.
+ * Prints kernels. Grammar: doc/loop.md. A value that a statement uses several times is printed once, as `$n = ..`
+ * before it: expressions are shared nodes, and their trees can be exponentially larger.
  */
 #include "loop/loop_int.h"
 
@@ -18,11 +18,10 @@ typedef struct Printer {
     uint32_t depth;
 } Printer;
 
-static const char *const fold_kinds[] = {[FOLD_SUM] = "sum", [FOLD_PROD] = "prod", [FOLD_MAX] = "max",
-                                         [FOLD_MIN] = "min", [FOLD_AND] = "and",   [FOLD_OR] = "or",
-                                         [FOLD_DOT] = "dot"};
-static const char *const fold_forms[] = {
-    [FORM_EXACT] = "exact", [FORM_LANES16] = "lanes16", [FORM_CHAIN] = "chain"};
+static const char *const fold_kinds[] = {
+    [FOLD_SUM] = "sum", [FOLD_PROD] = "prod", [FOLD_MAX] = "max", [FOLD_MIN] = "min",
+    [FOLD_AND] = "and", [FOLD_OR] = "or",     [FOLD_DOT] = "dot"};
+static const char *const fold_forms[] = {[FORM_EXACT] = "exact", [FORM_LANES16] = "lanes16", [FORM_CHAIN] = "chain"};
 static const char *const binds[] = {
     [BIND_SEQ] = "seq", [BIND_PAR] = "par", [BIND_UNROLL] = "unroll", [BIND_VEC] = "vec"};
 static const char *const spaces[] = {[BUF_ARG] = "arg", [BUF_WEIGHT] = "weight", [BUF_LOCAL] = "local"};
@@ -62,7 +61,8 @@ static void put_list(Printer *p, const int64_t *values, uint32_t n)
     text_add(p->text, "]");
 }
 
-/* ---- expressions -------------------------------------------------------------------------------------------------------- */
+/* ---- expressions
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void expr(Printer *p, const Expr *e);
 
@@ -194,7 +194,8 @@ static void expr(Printer *p, const Expr *e)
     }
 }
 
-/* ---- statements ---------------------------------------------------------------------------------------------------------- */
+/* ---- statements
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void indent(Printer *p)
 {
@@ -403,7 +404,8 @@ static void list(Printer *p, const Stmt *s)
     }
 }
 
-/* ---- declarations --------------------------------------------------------------------------------------------------------- */
+/* ---- declarations
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void put_pack(Printer *p, const Pack *pack, uint32_t rank)
 {

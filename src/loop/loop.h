@@ -20,7 +20,7 @@ typedef struct Var Var;
 typedef struct Expr Expr;
 typedef struct Stmt Stmt;
 
-/* ---- buffers ---------------------------------------------------------------------------------------------------- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 typedef enum BufSpace {
     BUF_ARG,    /* an input or output of the entry, or a value of the workspace: bound by the planner */
@@ -55,7 +55,7 @@ struct Buf {
     const Pack *pack; /* WEIGHT */
 };
 
-/* ---- expressions: hash-consed per kernel, so equal expressions are equal pointers ---------------------------------- */
+/* ---- expressions: hash-consed per kernel, so equal expressions are equal pointers -------------------------------- */
 
 typedef enum ExprKind {
     /* index arithmetic, s64; normal form by the lx_ constructors, with ranges from iterators */
@@ -107,7 +107,7 @@ struct Var {
     DType dtype;
 };
 
-/* ---- statements ---------------------------------------------------------------------------------------------------- */
+/* ---- statements -------------------------------------------------------------------------------------------------- */
 
 typedef enum StmtKind { LS_FOR, LS_IF, LS_LET, LS_STORE, LS_FOLD, LS_MMA, LS_PUT, LS_CHECK } StmtKind;
 typedef enum Bind {

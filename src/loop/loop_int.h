@@ -34,6 +34,7 @@ void lin_add_expr(Kernel *k, Lin *lin, const Expr *e, int64_t factor);
 bool lin_range(const Lin *lin, int64_t *lo, int64_t *hi);
 const Expr *lin_expr(Kernel *k, Lin *lin);
 int64_t floor_div(int64_t a, int64_t b); /* b > 0 */
+int64_t floor_mod(int64_t a, int64_t b); /* b > 0; in [0, b) */
 /* q holds wherever p does; false if unknown. */
 bool pred_implies(Kernel *k, const Expr *p, const Expr *q);
 

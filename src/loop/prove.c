@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounds of index expressions under predicates. To prove t >= 0, t is bounded by the ranges of its atoms; where that is not
- * enough, a multiple of a fact f >= 0 that cancels one of its atoms is subtracted and the rest is proven. Facts come from
- * masks, guards, conditions and loop bounds, and from the atoms: b*(x/b) <= x <= b*(x/b) + b - 1. A min or max is replaced by
- * its sides: by both where it stands as a lower bound, else by either. The depth is limited: it fails to prove rather than search.
+ * Bounds of index expressions under predicates. To prove t >= 0, t is bounded by the ranges of its atoms; where that is
+ * not enough, a multiple of a fact f >= 0 that cancels one of its atoms is subtracted and the rest is proven. Facts
+ * come from masks, guards, conditions and loop bounds, and from the atoms: b*(x/b) <= x <= b*(x/b) + b - 1. A min or
+ * max is replaced by its sides: by both where it stands as a lower bound, else by either. The depth is limited: it
+ * fails to prove rather than search.
  */
 #include "loop/loop_int.h"
 

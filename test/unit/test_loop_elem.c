@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementwise ops on typed scalars: the edge rules of numerics.md, one row each, for every element type they speak of; and
- * what the constructors of value expressions may and may not fold.
+ * Elementwise ops on typed scalars: the edge rules of numerics.md, one row each, for every element type they speak of;
+ * and what the constructors of value expressions may and may not fold.
  */
 #include "loop/loop.h"
 
@@ -23,7 +23,10 @@ static uint64_t map1(Op op, DType t, uint64_t a)
     assert_true(elem_supported(op, t));
     return elem_map(op, t, &t, &a, 1);
 }
-static float f2(Op op, float a, float b) { return f32_from_bits((uint32_t)map2(op, DT_F32, DT_F32, f32_bits(a), f32_bits(b))); }
+static float f2(Op op, float a, float b)
+{
+    return f32_from_bits((uint32_t)map2(op, DT_F32, DT_F32, f32_bits(a), f32_bits(b)));
+}
 static float f1(Op op, float a) { return f32_from_bits((uint32_t)map1(op, DT_F32, f32_bits(a))); }
 static bool is_minus_zero(float x) { return f32_bits(x) == 0x80000000u; }
 
@@ -53,7 +56,8 @@ static void signs_and_rounding(void **state)
     (void)state;
     assert_true(is_minus_zero(f1(OP_neg, 0)) && is_minus_zero(f1(OP_sign, -0.0f)) && isnan(f1(OP_sign, NAN)));
     assert_true(f1(OP_sign, -3) == -1 && f1(OP_sign, HUGE_VALF) == 1 && !is_minus_zero(f1(OP_abs, -0.0f)));
-    assert_true(f1(OP_rint, 0.5f) == 0 && f1(OP_rint, 1.5f) == 2 && f1(OP_rint, 2.5f) == 2 && is_minus_zero(f1(OP_rint, -0.5f)));
+    assert_true(f1(OP_rint, 0.5f) == 0 && f1(OP_rint, 1.5f) == 2 && f1(OP_rint, 2.5f) == 2 &&
+                is_minus_zero(f1(OP_rint, -0.5f)));
     assert_true(f1(OP_floor, -1.5f) == -2 && f1(OP_ceil, -1.5f) == -1 && f1(OP_trunc, -1.5f) == -1);
     assert_true(isnan(f1(OP_sqrt, -1)) && f1(OP_rsqrt, 0) == HUGE_VALF);
     assert_true(f1(OP_sigmoid, 0) == 0.5f && f1(OP_sigmoid, -200) == 0 && f1(OP_sigmoid, HUGE_VALF) == 1);
@@ -157,10 +161,13 @@ static void casts(void **state)
     assert_int_equal(elem_cast(DT_S64, DT_S8, 0xff), UINT64_MAX);
     assert_int_equal(elem_cast(DT_U32, DT_S8, 0xff), 0xffffffffu);
     assert_true(f32_from_bits((uint32_t)elem_cast(DT_F32, DT_U64, UINT64_MAX)) == 0x1p64f);
-    assert_true(f32_from_bits((uint32_t)elem_cast(DT_F32, DT_S64, (UINT64_C(1) << 62) + (UINT64_C(1) << 38) + 1)) == 0x1.000002p62f);
+    assert_true(f32_from_bits((uint32_t)elem_cast(DT_F32, DT_S64, (UINT64_C(1) << 62) + (UINT64_C(1) << 38) + 1)) ==
+                0x1.000002p62f);
     /* one rounding: 2^40 + 2^32 + 1 is above the midpoint of two bf16 numbers, its f32 value is the midpoint */
-    assert_true(bf16_to_f32((uint16_t)elem_cast(DT_BF16, DT_S64, (UINT64_C(1) << 40) + (UINT64_C(1) << 32) + 1)) == 0x1.02p40f);
-    assert_true(bf16_to_f32((uint16_t)elem_cast(DT_BF16, DT_U64, (UINT64_C(1) << 63) + (UINT64_C(1) << 55) + 1)) == 0x1.02p63f);
+    assert_true(bf16_to_f32((uint16_t)elem_cast(DT_BF16, DT_S64, (UINT64_C(1) << 40) + (UINT64_C(1) << 32) + 1)) ==
+                0x1.02p40f);
+    assert_true(bf16_to_f32((uint16_t)elem_cast(DT_BF16, DT_U64, (UINT64_C(1) << 63) + (UINT64_C(1) << 55) + 1)) ==
+                0x1.02p63f);
     assert_int_equal(elem_cast(DT_F16, DT_F64, f64_bits(2049.0000001)), f16_from_f32(2050));
     assert_int_equal(elem_cast(DT_F16, DT_F32, f32_bits(1e6f)), 0x7c00);
 }
@@ -205,7 +212,8 @@ static void what_is_not_compiled(void **state)
     }
     assert_true(elem_supported(OP_sqrt, DT_F64) && elem_supported(OP_rint, DT_F64) && elem_supported(OP_fma, DT_F64));
     assert_false(elem_supported(OP_exp, DT_S32) || elem_supported(OP_shl, DT_F32) || elem_supported(OP_add, DT_S4));
-    assert_false(elem_supported(OP_reduce, DT_F32) || elem_supported(OP_relu, DT_F32) || elem_supported(OP_add, DT_STR));
+    assert_false(elem_supported(OP_reduce, DT_F32) || elem_supported(OP_relu, DT_F32) ||
+                 elem_supported(OP_add, DT_STR));
     /* every MAP op is compiled for f32 or for s32: a new row of the table must get its meaning here */
     for (int op = 0; op < OP_COUNT; op++)
         if (op_info[op].kind == OK_MAP)
@@ -216,7 +224,8 @@ static void constructors_fold_constants_only(void **state)
 {
     Context *ctx = *state;
     Kernel *k = kernel_create(ctx, ctx_arena(ctx), "k");
-    const Expr *x = lx_var(k, kernel_var(k, "x", DT_F32)), *zero = lx_const_f64(k, DT_F32, 0), *two = lx_const_f64(k, DT_F32, 2);
+    const Expr *x = lx_var(k, kernel_var(k, "x", DT_F32)), *zero = lx_const_f64(k, DT_F32, 0),
+               *two = lx_const_f64(k, DT_F32, 2);
     const Expr *sum = lx_map(k, OP_add, DT_F32, (const Expr *[]){two, two}, 2);
     assert_ptr_equal(sum, lx_const_f64(k, DT_F32, 4));
     assert_int_equal(lx_map(k, OP_add, DT_F32, (const Expr *[]){x, zero}, 2)->kind, LX_MAP); /* -0 + 0 */

@@ -77,10 +77,7 @@ static int64_t expr_value(const Expr *e, const int64_t *at)
     return naive_value(&self, at);
 }
 
-static Pair make(Arena *arena, const Expr *e, Naive n)
-{
-    return (Pair){arena_copy(arena, &n, sizeof n), e};
-}
+static Pair make(Arena *arena, const Expr *e, Naive n) { return (Pair){arena_copy(arena, &n, sizeof n), e}; }
 
 static Pair random_index(Kernel *k, uint64_t *rng, int depth)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interpreter against results worked out by hand or by a direct transcription of numerics.md. Inputs are chosen so that
- * another order of the same additions gives another number.
+ * The interpreter against results worked out by hand or by a direct transcription of numerics.md. Inputs are chosen so
+ * that another order of the same additions gives another number.
  */
 #include "loop/loop.h"
 
@@ -44,7 +44,10 @@ static float fold_f32(Context *ctx, const char *fold, int64_t n, const float *x)
 }
 
 static uint32_t next(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
-static float any_f32(uint32_t *state) { return (float)(int32_t)next(state) * (1.0f / (float)(1 << (next(state) >> 28))); }
+static float any_f32(uint32_t *state)
+{
+    return (float)(int32_t)next(state) * (1.0f / (float)(1 << (next(state) >> 28)));
+}
 
 static float lanes16(const float *x, int64_t n, bool product)
 {
@@ -73,10 +76,12 @@ static void lanes16_at_every_length(void **state)
     for (size_t i = 0; i < IG_COUNT(lengths); i++) {
         for (int64_t j = 0; j < lengths[i]; j++)
             x[j] = any_f32(&seed);
-        assert_int_equal(f32_bits(fold_f32(*state, "sum lanes16", lengths[i], x)), f32_bits(lanes16(x, lengths[i], false)));
+        assert_int_equal(f32_bits(fold_f32(*state, "sum lanes16", lengths[i], x)),
+                         f32_bits(lanes16(x, lengths[i], false)));
         for (int64_t j = 0; j < lengths[i]; j++)
             x[j] = 1.0f + (float)((int32_t)next(&seed) >> 8) * 0x1p-26f;
-        assert_int_equal(f32_bits(fold_f32(*state, "prod lanes16", lengths[i], x)), f32_bits(lanes16(x, lengths[i], true)));
+        assert_int_equal(f32_bits(fold_f32(*state, "prod lanes16", lengths[i], x)),
+                         f32_bits(lanes16(x, lengths[i], true)));
     }
 }
 
@@ -101,8 +106,10 @@ static void max_and_min(void **state)
     const float x[] = {1, -3, 2}, nan_last[] = {1, NAN}, nan_first[] = {NAN, 1}, zeros[] = {-0.0f, -0.0f};
     assert_true(fold_f32(*state, "max exact", 3, x) == 2);
     assert_true(fold_f32(*state, "min exact", 3, x) == -3);
-    assert_true(isnan(fold_f32(*state, "max exact", 2, nan_last)) && isnan(fold_f32(*state, "max exact", 2, nan_first)));
-    assert_true(isnan(fold_f32(*state, "min exact", 2, nan_last)) && isnan(fold_f32(*state, "min exact", 2, nan_first)));
+    assert_true(isnan(fold_f32(*state, "max exact", 2, nan_last)) &&
+                isnan(fold_f32(*state, "max exact", 2, nan_first)));
+    assert_true(isnan(fold_f32(*state, "min exact", 2, nan_last)) &&
+                isnan(fold_f32(*state, "min exact", 2, nan_first)));
     assert_int_equal(f32_bits(fold_f32(*state, "max exact", 2, zeros)), 0);
     assert_int_equal(f32_bits(fold_f32(*state, "min exact", 2, zeros)), 0);
     assert_true(fold_f32(*state, "max exact", 0, x) == -HUGE_VALF);
@@ -117,20 +124,21 @@ static void folds_of_integers(void **state)
     int32_t dot;
     uint8_t b;
     bool flags[] = {true, true, false, true};
-    Kernel *k = parse(*state, "kernel \"t\" { arg x: s8[4] arg u: u8[4] arg f: bool[4] arg y: s8[6] arg d: s32[1] arg b: u8[1]\n"
-                              "iter i in [0, 3] var s: s8 var p: s8 var hi: s8 var lo: s8 var none: s8 var least: s8\n"
-                              "var d1: s32 var all: bool var some: bool\n"
-                              "fold s = sum exact over (i: 4) : x[i]\n"
-                              "fold p = prod exact over (i: 4) : x[i]\n"
-                              "fold hi = max exact over (i: 4) : x[i]\n"
-                              "fold lo = min exact over (i: 4) : x[i]\n"
-                              "fold none = sum exact over (i: 0) : x[i]\n"
-                              "fold least = max exact over (i: 0) : x[i]\n"
-                              "fold d1 = dot exact over (i: 4) : u[i], x[i]\n"
-                              "fold all = and exact over (i: 4) : f[i]\n"
-                              "fold some = or exact over (i: 4) : f[i]\n"
-                              "store y[0] = s store y[1] = p store y[2] = hi store y[3] = lo store y[4] = none store y[5] = least\n"
-                              "store d[0] = d1 store b[0] = cast.u8(or.bool(and.bool(some, not.bool(all)), all)) }");
+    Kernel *k = parse(
+        *state, "kernel \"t\" { arg x: s8[4] arg u: u8[4] arg f: bool[4] arg y: s8[6] arg d: s32[1] arg b: u8[1]\n"
+                "iter i in [0, 3] var s: s8 var p: s8 var hi: s8 var lo: s8 var none: s8 var least: s8\n"
+                "var d1: s32 var all: bool var some: bool\n"
+                "fold s = sum exact over (i: 4) : x[i]\n"
+                "fold p = prod exact over (i: 4) : x[i]\n"
+                "fold hi = max exact over (i: 4) : x[i]\n"
+                "fold lo = min exact over (i: 4) : x[i]\n"
+                "fold none = sum exact over (i: 0) : x[i]\n"
+                "fold least = max exact over (i: 0) : x[i]\n"
+                "fold d1 = dot exact over (i: 4) : u[i], x[i]\n"
+                "fold all = and exact over (i: 4) : f[i]\n"
+                "fold some = or exact over (i: 4) : f[i]\n"
+                "store y[0] = s store y[1] = p store y[2] = hi store y[3] = lo store y[4] = none store y[5] = least\n"
+                "store d[0] = d1 store b[0] = cast.u8(or.bool(and.bool(some, not.bool(all)), all)) }");
     run(k, (void *[]){x, u, flags, y, &dot, &b});
     assert_int_equal(y[0], (int8_t)(uint8_t)196);
     assert_int_equal(y[1], (int8_t)(uint8_t)(int)(100 * 100 * -7 * 3));
@@ -145,10 +153,11 @@ static void folds_of_integers(void **state)
 static float dot_f32(Context *ctx, int64_t n, int64_t kb, const char *guard, const float *a, const float *b)
 {
     float y = 77;
-    Kernel *k = parse(ctx, str_format(ctx,
-                                      "kernel \"t\" { arg a: f32[%lld] arg b: f32[%lld] arg y: f32[1] iter i in [0, 9]\n"
-                                      "var s: f32 fold s = dot chain %lld over (i: %lld) %s : a[i], b[i] store y[0] = s }",
-                                      (long long)n, (long long)n, (long long)kb, (long long)n, guard));
+    Kernel *k =
+        parse(ctx, str_format(ctx,
+                              "kernel \"t\" { arg a: f32[%lld] arg b: f32[%lld] arg y: f32[1] iter i in [0, 9]\n"
+                              "var s: f32 fold s = dot chain %lld over (i: %lld) %s : a[i], b[i] store y[0] = s }",
+                              (long long)n, (long long)n, (long long)kb, (long long)n, guard));
     run(k, (void *[]){(void *)(uintptr_t)a, (void *)(uintptr_t)b, &y});
     return y;
 }
@@ -156,8 +165,8 @@ static float dot_f32(Context *ctx, int64_t n, int64_t kb, const char *guard, con
 static void chains(void **state)
 {
     const float ones[] = {1, 1, 1, 1, 1}, a[] = {1e8f, 1, -1e8f, 1}, e[] = {-1, 1 + 0x1p-12f}, f[] = {1, 1 + 0x1p-12f};
-    assert_true(dot_f32(*state, 4, 512, "", a, ones) == 1);      /* ((1e8+1)-1e8)+1 */
-    assert_true(dot_f32(*state, 4, 2, "", a, ones) == 0);        /* (1e8+1) + (-1e8+1) */
+    assert_true(dot_f32(*state, 4, 512, "", a, ones) == 1); /* ((1e8+1)-1e8)+1 */
+    assert_true(dot_f32(*state, 4, 2, "", a, ones) == 0);   /* (1e8+1) + (-1e8+1) */
     assert_true(dot_f32(*state, 4, 3, "", a, ones) == 1);
     assert_true(dot_f32(*state, 2, 9, "", e, f) == 0x1p-11f + 0x1p-24f); /* one rounding, so the square is exact */
     assert_int_equal(f32_bits(dot_f32(*state, 0, 2, "", a, ones)), 0);
@@ -178,10 +187,11 @@ static void narrow_floats_widen(void **state)
     uint16_t a[2] = {f16_from_f32(2048), f16_from_f32(1)}, b[2] = {f16_from_f32(1), f16_from_f32(1)}, c[2];
     uint16_t big[1] = {bf16_from_f32(256)};
     float y[1];
-    Kernel *k = parse(*state, "kernel \"t\" { arg a: f16[2] arg b: f16[2] arg c: f16[2] arg big: bf16[1] arg y: f32[1]\n"
-                              "iter i in [0, 1] var s: f32 fold s = dot chain 4 over (i: 2) : a[i], b[i]\n"
-                              "store c[0] = add.f16(a[0], b[1]) store c[1] = cast.f16(add.f32(cast.f32(a[0]), f32(3)))\n"
-                              "store y[0] = add.f32(s, cast.f32(add.bf16(big[0], bf16(1)))) }");
+    Kernel *k =
+        parse(*state, "kernel \"t\" { arg a: f16[2] arg b: f16[2] arg c: f16[2] arg big: bf16[1] arg y: f32[1]\n"
+                      "iter i in [0, 1] var s: f32 fold s = dot chain 4 over (i: 2) : a[i], b[i]\n"
+                      "store c[0] = add.f16(a[0], b[1]) store c[1] = cast.f16(add.f32(cast.f32(a[0]), f32(3)))\n"
+                      "store y[0] = add.f32(s, cast.f32(add.bf16(big[0], bf16(1)))) }");
     run(k, (void *[]){a, b, c, big, y});
     assert_true(y[0] == 2049.0f + 256.0f); /* f32 holds 2049; bf16 256 + 1 rounds to even */
     assert_true(f16_to_f32(c[0]) == 2048);
@@ -199,13 +209,16 @@ static void tile_equals_folds(void **state)
     for (int i = 0; i < 2 * K * 16; i++)
         w[i] = any_f32(&seed);
     y[ROWS * N] = 3.25f;
-    Kernel *k = parse(*state, "kernel \"t\" { arg x: f32[5, 37] arg w: f32[2, 37, 16] arg y: f32[5, 21] arg z: f32[5, 21]\n"
-                              "iter p in [0, 1] iter r in [0, 4] iter c in [0, 15] iter i in [0, 36] iter n in [0, 20]\n"
-                              "iter q in [0, 4] var t: f32 var s: f32\n"
-                              "for p in 0 .. 2 { mma t[r: 5, c: 16] = dot 8 over (i: 37) if (i < 40 - r*3) cols 21 - p*16 : x[r, i], w[p, i, c]\n"
-                              "  put t[r: 5, c: 16] cols 21 - p*16 : y[r, p*16 + c] = add.f32(t, f32(1)) }\n"
-                              "for q in 0 .. 5 { for n in 0 .. 21 { fold s = dot chain 8 over (i: 37) if (i < 40 - q*3) : x[q, i], w[n / 16, i, n % 16]\n"
-                              "  store z[q, n] = add.f32(s, f32(1)) } } }");
+    Kernel *k =
+        parse(*state, "kernel \"t\" { arg x: f32[5, 37] arg w: f32[2, 37, 16] arg y: f32[5, 21] arg z: f32[5, 21]\n"
+                      "iter p in [0, 1] iter r in [0, 4] iter c in [0, 15] iter i in [0, 36] iter n in [0, 20]\n"
+                      "iter q in [0, 4] var t: f32 var s: f32\n"
+                      "for p in 0 .. 2 { mma t[r: 5, c: 16] = dot 8 over (i: 37) if (i < 40 - r*3) cols 21 - p*16 : "
+                      "x[r, i], w[p, i, c]\n"
+                      "  put t[r: 5, c: 16] cols 21 - p*16 : y[r, p*16 + c] = add.f32(t, f32(1)) }\n"
+                      "for q in 0 .. 5 { for n in 0 .. 21 { fold s = dot chain 8 over (i: 37) if (i < 40 - q*3) : x[q, "
+                      "i], w[n / 16, i, n % 16]\n"
+                      "  store z[q, n] = add.f32(s, f32(1)) } } }");
     run(k, (void *[]){x, w, y, z});
     assert_memory_equal(y, z, sizeof z);
     assert_true(y[ROWS * N] == 3.25f);
@@ -230,12 +243,13 @@ static void branches_masks_and_checks(void **state)
     int64_t index[4] = {0, 7, -3, 2}, out[4];
     float x[3] = {10, 20, 30}, y[4] = {-1, -1, -1, -1};
     uint64_t error = 0;
-    Kernel *k = parse(*state,
-                      "kernel \"t\" { arg n: s64[4] arg x: f32[3] arg y: f32[4] arg o: s64[4] iter i in [0, 3] var v: s64\n"
-                      "for i in 0 .. 4 { let v = max.s64(s64(0), min.s64(n[i], s64(2)))\n"
-                      "  check !!eq.bool(v, n[i]) code 517\n"
-                      "  if (i < 2) { store y[i] = x[index(v, 0, 2)] } else { store y[i] = x[i if (i < 3) else f32(-5)] if (i < 4) }\n"
-                      "  store o[i] = v } }");
+    Kernel *k = parse(
+        *state, "kernel \"t\" { arg n: s64[4] arg x: f32[3] arg y: f32[4] arg o: s64[4] iter i in [0, 3] var v: s64\n"
+                "for i in 0 .. 4 { let v = max.s64(s64(0), min.s64(n[i], s64(2)))\n"
+                "  check !!eq.bool(v, n[i]) code 517\n"
+                "  if (i < 2) { store y[i] = x[index(v, 0, 2)] } else { store y[i] = x[i if (i < 3) else f32(-5)] if "
+                "(i < 4) }\n"
+                "  store o[i] = v } }");
     kernel_interp(k, (void *[]){index, x, y, out}, 0, 1, &error);
     assert_int_equal(error, 517);
     assert_true(y[0] == 10 && y[1] == 30 && y[2] == 30 && y[3] == -5);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text form of kernels: a fixed point on the examples of test/loop and on constants of every type; what the parser and
- * the verifier refuse, one text for each reason.
+ * The text form of kernels: a fixed point on the examples of test/loop and on constants of every type; what the parser
+ * and the verifier refuse, one text for each reason.
  */
 #include "loop/loop.h"
 
@@ -61,39 +61,53 @@ static void examples_are_fixed_points(void **state)
 static void everything_is_written_and_read(void **state)
 {
     Context *ctx = *state;
-    Kernel *k = parse(ctx, "kernel \"all / \\\"quoted\\\"\" {\n"
-                           "  arg \"a/b\": f32[2, 8] strides [16, 1] elements 40\n"
-                           "  arg n: s64[8]\n"
-                           "  weight w: s8[4, 4] pack \"W\" offset 3 strides [4, -1] bound [1, 1] < 5 bound [0, 1] < 3\n"
-                           "  local l: f32[16] written\n"
-                           "  iter i in [0, 7] iter j in [-2, 5] iter true1 in [0, 1]\n"
-                           "  var v: f32 var u: bool var h: f16 var x: u64 var z: s8\n"
-                           "  for i in 0 .. 8 step 2 unroll {\n"
-                           "    let h = f16(0x7e00)\n    let x = u64(0xfedcba9876543210)\n    let z = s8(-128)\n"
-                           "    if (i < 4) { check true code 18446744073709551615 } else { check !(n[i] , 0) code 0 } } }");
-    assert_null(k); /* !(a, b) is no expression */
-    diag_clear(ctx);
-    k = parse(ctx, "kernel \"all / \\\"quoted\\\"\" {\n"
+    Kernel *k =
+        parse(ctx, "kernel \"all / \\\"quoted\\\"\" {\n"
                    "  arg \"a/b\": f32[2, 8] strides [16, 1] elements 40\n"
                    "  arg n: s64[8]\n"
                    "  weight w: s8[4, 4] pack \"W\" offset 3 strides [4, -1] bound [1, 1] < 5 bound [0, 1] < 3\n"
                    "  local l: f32[16] written\n"
-                   "  iter i in [0, 7] iter j in [-2, 5] iter \"true\" in [0, 1]\n"
-                   "  var v: f32 var u: bool var h: f16 var x: u64 var z: s8 var d: f64 var b: bf16 var m: f32\n"
+                   "  iter i in [0, 7] iter j in [-2, 5] iter true1 in [0, 1]\n"
+                   "  var v: f32 var u: bool var h: f16 var x: u64 var z: s8\n"
                    "  for i in 0 .. 8 step 2 unroll {\n"
-                   "    let h = f16(0x7e00) let x = u64(0xfedcba9876543210) let z = s8(-128) let d = f64(-1e+300)\n"
-                   "    let b = bf16(inf) let m = f32(-0)\n"
-                   "    let u = ((i < 4) || !(i*3 + 1 == 7))\n"
-                   "    if u { check (u && eq.bool(n[i], s64(5))) code 18446744073709551615 } else { }\n"
-                   "    fold v = sum lanes16 over (j: 6, \"true\": 2) if (j < 3) :\n"
-                   "      \"a/b\"[\"true\", index(n[(i + j) % 8], 0, 7) if (i < 5) else mul.f32(f32(0.1), cast.f32(j*-2 - 3))]\n"
-                   "    store l[min(i + 1, 7)] = select.f32(u, v, cast.f32(h)) if !(i == 3)\n"
-                   "    store l[max(i - 2, 0)] = cast.f32(x) } }");
+                   "    let h = f16(0x7e00)\n    let x = u64(0xfedcba9876543210)\n    let z = s8(-128)\n"
+                   "    if (i < 4) { check true code 18446744073709551615 } else { check !(n[i] , 0) code 0 } } }");
+    assert_null(k); /* !(a, b) is no expression */
+    diag_clear(ctx);
+    k = parse(
+        ctx,
+        "kernel \"all / \\\"quoted\\\"\" {\n"
+        "  arg \"a/b\": f32[2, 8] strides [16, 1] elements 40\n"
+        "  arg n: s64[8]\n"
+        "  weight w: s8[4, 4] pack \"W\" offset 3 strides [4, -1] bound [1, 1] < 5 bound [0, 1] < 3\n"
+        "  local l: f32[16] written\n"
+        "  iter i in [0, 7] iter j in [-2, 5] iter \"true\" in [0, 1]\n"
+        "  var v: f32 var u: bool var h: f16 var x: u64 var z: s8 var d: f64 var b: bf16 var m: f32\n"
+        "  for i in 0 .. 8 step 2 unroll {\n"
+        "    let h = f16(0x7e00) let x = u64(0xfedcba9876543210) let z = s8(-128) let d = f64(-1e+300)\n"
+        "    let b = bf16(inf) let m = f32(-0)\n"
+        "    let u = ((i < 4) || !(i*3 + 1 == 7))\n"
+        "    if u { check (u && eq.bool(n[i], s64(5))) code 18446744073709551615 } else { }\n"
+        "    fold v = sum lanes16 over (j: 6, \"true\": 2) if (j < 3) :\n"
+        "      \"a/b\"[\"true\", index(n[(i + j) % 8], 0, 7) if (i < 5) else mul.f32(f32(0.1), cast.f32(j*-2 - 3))]\n"
+        "    store l[min(i + 1, 7)] = select.f32(u, v, cast.f32(h)) if !(i == 3)\n"
+        "    store l[max(i - 2, 0)] = cast.f32(x) } }");
     assert_fixed_point(ctx, k);
     const char *text = print(ctx, k);
-    static const char *const parts[] = {"f16(0x7e00)", "u64(0xfedcba9876543210)", "s8(-128)", "f64(-1e300)", "bf16(inf)",
-                                        "f32(-0)", "step 2 unroll", "elements 40", "bound [0, 1] < 3", "f32(0.1)",
-                                        "code 18446744073709551615", "\"true\": 2", "!(i == 2)", "n[((i + j) % 8)]"};
+    static const char *const parts[] = {"f16(0x7e00)",
+                                        "u64(0xfedcba9876543210)",
+                                        "s8(-128)",
+                                        "f64(-1e300)",
+                                        "bf16(inf)",
+                                        "f32(-0)",
+                                        "step 2 unroll",
+                                        "elements 40",
+                                        "bound [0, 1] < 3",
+                                        "f32(0.1)",
+                                        "code 18446744073709551615",
+                                        "\"true\": 2",
+                                        "!(i == 2)",
+                                        "n[((i + j) % 8)]"};
     for (size_t i = 0; i < IG_COUNT(parts); i++)
         if (!strstr(text, parts[i]))
             fail_msg("'%s' is missing in\n%s", parts[i], text);
@@ -102,16 +116,20 @@ static void everything_is_written_and_read(void **state)
 static void shared_values_are_printed_once(void **state)
 {
     Context *ctx = *state;
-    Kernel *k = parse(ctx, "kernel \"t\" { arg x: f32[4] iter i in [0, 3]\n"
-                           "for i in 0 .. 4 { $0 = exp.f32(x[i]) $1 = add.f32($0, $0) store x[i] = mul.f32($1, $1) } }");
+    Kernel *k =
+        parse(ctx, "kernel \"t\" { arg x: f32[4] iter i in [0, 3]\n"
+                   "for i in 0 .. 4 { $0 = exp.f32(x[i]) $1 = add.f32($0, $0) store x[i] = mul.f32($1, $1) } }");
     assert_fixed_point(ctx, k);
-    assert_non_null(strstr(print(ctx, k), "    $0 = exp.f32(x[i])\n    $1 = add.f32($0, $0)\n    store x[i] = mul.f32($1, $1)\n"));
+    assert_non_null(
+        strstr(print(ctx, k), "    $0 = exp.f32(x[i])\n    $1 = add.f32($0, $0)\n    store x[i] = mul.f32($1, $1)\n"));
 }
 
 static void statements_are_cloned_with_substitution(void **state)
 {
     Context *ctx = *state;
-    Kernel *k = parse(ctx, "kernel \"t\" { arg x: f32[8] iter i in [0, 7] iter j in [0, 7] for i in 0 .. 8 { store x[i] = f32(1) } }");
+    Kernel *k = parse(
+        ctx,
+        "kernel \"t\" { arg x: f32[8] iter i in [0, 7] iter j in [0, 7] for i in 0 .. 8 { store x[i] = f32(1) } }");
     assert_non_null(k);
     Kernel *copy = kernel_clone(ctx_arena(ctx), k);
     copy->body->u.loop.body->u.store.value = lx_const_f64(copy, DT_F32, 2);
@@ -126,8 +144,9 @@ typedef struct Bad {
     const char *text;
 } Bad;
 
-#define HEAD "kernel \"t\" { arg x: f32[8] arg y: f32[8] arg n: s32[8] iter i in [0, 7] iter j in [0, 7] iter c in [0, 15] " \
-             "var v: f32 var w: f32 var b: bool var s: s32 "
+#define HEAD                                                                                                           \
+    "kernel \"t\" { arg x: f32[8] arg y: f32[8] arg n: s32[8] iter i in [0, 7] iter j in [0, 7] iter c in [0, 15] "    \
+    "var v: f32 var w: f32 var b: bool var s: s32 "
 
 static const Bad unreadable[] = {
     {DIAG_loop_syntax, ""},
@@ -182,7 +201,8 @@ static const Bad refused[] = {
     {DIAG_loop_fold, HEAD "fold v = max lanes16 over (i: 8) : x[i] }"},
     {DIAG_loop_fold, HEAD "fold s = sum lanes16 over (i: 8) : n[i] }"},
     {DIAG_loop_fold, HEAD "fold s = sum exact over (i: 8) : x[i] }"},
-    {DIAG_loop_fold, "kernel \"t\" { arg x: f16[8] iter i in [0, 7] var v: f16 fold v = sum lanes16 over (i: 8) : x[i] }"},
+    {DIAG_loop_fold,
+     "kernel \"t\" { arg x: f16[8] iter i in [0, 7] var v: f16 fold v = sum lanes16 over (i: 8) : x[i] }"},
     {DIAG_loop_range, HEAD "for i in 0 .. 9 { } }"},
     {DIAG_loop_range, HEAD "for i in -1 .. 3 { } }"},
     {DIAG_loop_range, HEAD "fold v = max exact over (i: 9) : x[0] }"},
@@ -268,8 +288,9 @@ static void the_verifier_proves(void **state)
 static void damaged_texts(void **state)
 {
     Context *ctx = *state;
-    const char *text = HEAD "for i in 0 .. 8 par { $0 = exp.f32(x[i if (i < 5) else f32(1e3)]) store x[i] = mul.f32($0, $0) }\n"
-                            "fold v = dot chain 8 over (i: 8, j: 2) if ((i < 3) && !(j == 1)) : x[i], y[(i + j*2) % 8] }";
+    const char *text =
+        HEAD "for i in 0 .. 8 par { $0 = exp.f32(x[i if (i < 5) else f32(1e3)]) store x[i] = mul.f32($0, $0) }\n"
+             "fold v = dot chain 8 over (i: 8, j: 2) if ((i < 3) && !(j == 1)) : x[i], y[(i + j*2) % 8] }";
     size_t n = strlen(text);
     char *copy = arena_copy(ctx_arena(ctx), text, n + 1);
     static const char changes[] = "0-9$({[]})\"%/*.i,x\n\x01";
