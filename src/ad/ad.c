@@ -3,11 +3,10 @@
  * The driver of reverse mode.
  *
  *   clone      the primal into a new function; calls are inlined
- *   activate   mark what depends on a wrt value through floats; replace active composites without a rule of their own by
- *              their bodies, until none is left
- *   walk       backwards over the primal nodes; a value's gradient is complete when its node is reached, since every
- *              user lies behind it. Contributions are added in reverse use order, the last operand of the last user first
- *   finish     yield kept outputs and gradients, erase what nobody reads
+ *   activate   mark what depends on a wrt value through floats; replace active composites without a rule of their own
+ * by their bodies, until none is left walk       backwards over the primal nodes; a value's gradient is complete when
+ * its node is reached, since every user lies behind it. Contributions are added in reverse use order, the last operand
+ * of the last user first finish     yield kept outputs and gradients, erase what nobody reads
  *
  * A gradient that does not exist is NULL, a symbolic zero, and becomes a tensor of zeros only if it is asked for.
  */
@@ -15,8 +14,8 @@
 
 #include <string.h>
 
-/* A constant that is differentiated. Constants of equal bytes are one weight, and bodies bring their own, so the uses that
- * the primal makes are led through a node of their own (stop_gradient) until the end. */
+/* A constant that is differentiated. Constants of equal bytes are one weight, and bodies bring their own, so the uses
+ * that the primal makes are led through a node of their own (stop_gradient) until the end. */
 typedef struct Leaf {
     Node *node;
     const Weight *weight;
@@ -28,13 +27,13 @@ typedef struct Ad {
     const AdRequest *request;
     Func *func;
     Arena *tmp;
-    Map *vals;   /* KEY(primal value) -> value of the clone */
-    Map *active; /* value id -> non-NULL */
-    Map *grads;  /* value id -> gradient so far */
-    VEC(Val *) outs;              /* clones of func's outputs */
-    VEC(AttrVal) wrt;             /* AK_INT: parameter index; AK_WEIGHT */
+    Map *vals;        /* KEY(primal value) -> value of the clone */
+    Map *active;      /* value id -> non-NULL */
+    Map *grads;       /* value id -> gradient so far */
+    VEC(Val *) outs;  /* clones of func's outputs */
+    VEC(AttrVal) wrt; /* AK_INT: parameter index; AK_WEIGHT */
     VEC(Leaf) leaves;
-    VEC(Node *) nodes;            /* the primal part, in order */
+    VEC(Node *) nodes; /* the primal part, in order */
 } Ad;
 
 /* ---- names of the request ------------------------------------------------------------------------------------ */
@@ -214,10 +213,10 @@ static void mark(Ad *ad)
             map_set(ad->active, ad->func->body->params.data[ad->wrt.data[i].u.i]->id, ad);
     for (uint32_t i = 0; i < ad->leaves.len; i++)
         map_set(ad->active, ad->leaves.data[i].node->out[0].id, ad);
-    REGION_FOREACH (node, ad->func->body)
-        for (uint32_t i = 0; i < node->n_out && node_active(ad, node); i++)
-            if (node->out[i].type->kind != TY_TENSOR || dtype_is_float(node->out[i].type->dtype))
-                map_set(ad->active, node->out[i].id, ad);
+    REGION_FOREACH(node, ad->func->body)
+    for (uint32_t i = 0; i < node->n_out && node_active(ad, node); i++)
+        if (node->out[i].type->kind != TY_TENSOR || dtype_is_float(node->out[i].type->dtype))
+            map_set(ad->active, node->out[i].id, ad);
 }
 
 /* False after reporting. */
@@ -301,7 +300,8 @@ static bool start(Ad *ad)
     return ok;
 }
 
-/* ---- the result --------------------------------------------------------------------------------------------------- */
+/* ---- the result ---------------------------------------------------------------------------------------------------
+ */
 
 /* Summed over the constants of the weight in program order. */
 static Val *wrt_gradient(Ad *ad, Builder *b, const AttrVal *wrt)
@@ -375,8 +375,8 @@ static bool differentiate(Ad *ad)
     for (uint32_t i = 0; i < ad->outs.len; i++)
         ad->outs.data[i] = ir_in(holder, i);
     ir_erase(holder);
-    REGION_FOREACH (node, ad->func->body)
-        vec_push(ad->tmp, &ad->nodes, node);
+    REGION_FOREACH(node, ad->func->body)
+    vec_push(ad->tmp, &ad->nodes, node);
     if (!start(ad))
         return false;
     bool ok = true;

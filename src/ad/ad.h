@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ad: reverse-mode differentiation on the tensor IR. The rules are the adjoint column of the op table; the driver makes a new
- * function from primal and adjoint code, in ops of the table only, so that it can be differentiated again.
+ * ad: reverse-mode differentiation on the tensor IR. The rules are the adjoint column of the op table; the driver makes
+ * a new function from primal and adjoint code, in ops of the table only, so that it can be differentiated again.
  */
 #ifndef IGATA_AD_H
 #define IGATA_AD_H
 
 #include "eval/eval.h"
 
-/* One output to differentiate. seed NULL: it must have one element, and starts with 1; else the name of a new input of the
- * output's type, the gradient it starts with. */
+/* One output to differentiate. seed NULL: it must have one element, and starts with 1; else the name of a new input of
+ * the output's type, the gradient it starts with. */
 typedef struct AdOutput {
     Str name, seed;
 } AdOutput;
@@ -26,8 +26,8 @@ typedef struct AdRequest {
 } AdRequest;
 
 /* Adds an entry to the module: inputs of func, then seeds; results: kept outputs, then grad_NAME for each of wrt. The
- * primal part of the new function has the bits of func. A value that does not matter has a gradient of zeros. NULL after
- * reporting every node on the way that has no gradient. */
+ * primal part of the new function has the bits of func. A value that does not matter has a gradient of zeros. NULL
+ * after reporting every node on the way that has no gradient. */
 Func *ad_gradient(Module *module, const AdRequest *request);
 
 #endif

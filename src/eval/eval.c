@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs regions node by node. Every node's results lie in an arena of their own, which dies with the last use of the last
- * of them; what the region yields lies in the caller's arena. Symbols take their values from the parameters that carry
- * them alone as a size, then from results with unbacked sizes.
+ * Runs regions node by node. Every node's results lie in an arena of their own, which dies with the last use of the
+ * last of them; what the region yields lies in the caller's arena. Symbols take their values from the parameters that
+ * carry them alone as a size, then from results with unbacked sizes.
  */
 #include "eval/eval.h"
 
@@ -54,6 +54,9 @@ static bool bind_size(EvalCtx *ec, const Dim *dim, int64_t size)
     const Sym *sym = lone_sym(ec->ctx, dim);
     if (!sym)
         return true;
+    if (!sym->unbacked && (size < sym->lo || size > sym->hi))
+        return diag_report(ec->ctx, ec->loc, DIAG_eval_sym_range, sym->name, (long long)size, (long long)sym->lo,
+                           (long long)sym->hi);
     void **slot = map_slot(scope->syms, sym->id);
     int64_t known = (int64_t)(intptr_t)*slot - 1;
     if (*slot && known != size && !sym->unbacked)
@@ -191,14 +194,16 @@ static bool eval_region(EvalCtx *ec, const Region *region, Tensor *const *params
     return ok;
 }
 
-/* ---- entries ------------------------------------------------------------------------------------------------------ */
+/* ---- entries ------------------------------------------------------------------------------------------------------
+ */
 
 static EvalCtx begin(Context *ctx, Arena *arena, EvalMode mode, Driver *driver, uint64_t *error)
 {
     driver->scope.arena = arena_create(ctx);
     driver->scope.syms = map_create(driver->scope.arena);
     driver->scope.bodies = map_create(driver->scope.arena);
-    return (EvalCtx){.ctx = ctx, .arena = arena, .mode = mode, .error = error, .driver = driver, .run_region = eval_region};
+    return (EvalCtx){
+        .ctx = ctx, .arena = arena, .mode = mode, .error = error, .driver = driver, .run_region = eval_region};
 }
 
 static void end(Driver *driver)

@@ -2,9 +2,9 @@
  *
  * Gradients of dot and conv: they are dot and conv again, so higher orders need nothing more.
  *
- * conv along one axis reads input i = (o*s + k'*d - p) / r where that is whole, with k' = k, or K-1-k under flip; s, d, r
- * are stride, dilation and dilation of the input. Solved for i, it is a conv over g with s and r exchanged, the other flip
- * and padding (K-1)*d - p. Solved for k', it is a conv that runs g as a dilated kernel (dilation s) over the input
+ * conv along one axis reads input i = (o*s + k'*d - p) / r where that is whole, with k' = k, or K-1-k under flip; s, d,
+ * r are stride, dilation and dilation of the input. Solved for i, it is a conv over g with s and r exchanged, the other
+ * flip and padding (K-1)*d - p. Solved for k', it is a conv that runs g as a dilated kernel (dilation s) over the input
  * with stride d; batch and channels change places.
  */
 #include "op/adjoint_int.h"
@@ -35,8 +35,8 @@ static Side side_of(Val *val, const int64_t *batch, uint32_t nb, const int64_t *
     return s;
 }
 
-/* g contracted with `other` over other's free axes has batch axes, this side's free axes, and other's contracted axes in the
- * order of other's axes: moved to where this side has them. */
+/* g contracted with `other` over other's free axes has batch axes, this side's free axes, and other's contracted axes
+ * in the order of other's axes: moved to where this side has them. */
 static Val *dot_side(Builder *b, Val *g, const Side *self, const Side *other, uint32_t nb, uint32_t nc)
 {
     int64_t g_batch[IR_MAX_RANK], perm[IR_MAX_RANK];
@@ -100,8 +100,9 @@ static ConvAttrs conv_attrs(const Node *node)
 static Val *emit_conv(Builder *b, Val *x, Val *w, const ConvAttrs *c)
 {
     uint32_t n = c->spatial;
-    AttrVal attrs[] = {attr_ints(c->stride, n),       attr_ints(c->lo, n),    attr_ints(c->hi, n),    attr_ints(c->dilation, n),
-                       attr_ints(c->lhs_dilation, n), attr_int(c->groups), attr_bool(c->flip)};
+    AttrVal attrs[] = {attr_ints(c->stride, n),   attr_ints(c->lo, n),           attr_ints(c->hi, n),
+                       attr_ints(c->dilation, n), attr_ints(c->lhs_dilation, n), attr_int(c->groups),
+                       attr_bool(c->flip)};
     return x && w ? op_emit(b, OP_conv, (Val *[]){x, w}, 2, attrs, 7) : NULL;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of the elementwise ops. Kinks: abs at 0 has slope 0; min and max of equal operands give each one half (torch);
- * pow has slope 0 in x where y = 0, and in y where x = 0 (torch). Operands on which select or pow must not depend are made
- * harmless before they enter, not after, so that no 0 * inf arises in a second derivative.
+ * Gradients of the elementwise ops. Kinks: abs at 0 has slope 0; min and max of equal operands give each one half
+ * (torch); pow has slope 0 in x where y = 0, and in y where x = 0 (torch). Operands on which select or pow must not
+ * depend are made harmless before they enter, not after, so that no 0 * inf arises in a second derivative.
  */
 #include "op/adjoint_int.h"
 
@@ -21,7 +21,7 @@ static Val *one_minus(Builder *b, Val *x) { return x ? minus(b, op_like(b, x, 1)
     {                                                                                                                  \
         Builder *b = args->b;                                                                                          \
         Val *x = adj_in(args, 0), *y = adj_out(args, 0), *g = args->out_grad[0];                                       \
-        (void)b, (void)x, (void)y;                                                                                           \
+        (void)b, (void)x, (void)y;                                                                                     \
         if (!adj_wanted(args, 0))                                                                                      \
             return true;                                                                                               \
         return adj_give(args, 0, expression);                                                                          \
@@ -58,7 +58,7 @@ RULE(cast, op_cast_to(b, g, x->type->dtype))
     {                                                                                                                  \
         Builder *b = args->b;                                                                                          \
         Val *x = adj_in(args, 0), *y = adj_in(args, 1), *out = adj_out(args, 0), *g = args->out_grad[0];               \
-        (void)b, (void)x, (void)y, (void)out;                                                                                   \
+        (void)b, (void)x, (void)y, (void)out;                                                                          \
         if (!adj_wanted(args, 0))                                                                                      \
             return true;                                                                                               \
         return adj_give(args, 0, first) && adj_give(args, 1, second);                                                  \

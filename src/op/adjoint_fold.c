@@ -170,8 +170,8 @@ static bool window_sum(AdjointArgs *args, const WindowAttrs *w, const Type *x, V
     }
     AttrVal pad[] = {attr_dims(lo, w->rank), attr_dims(hi, w->rank), attr_ints(interior, w->rank)};
     Val *padded = op_emit(b, OP_pad, (Val *[]){g, op_const_f64(b, x->dtype, 0)}, 2, pad, 3);
-    AttrVal attrs[] = {attr_ints(w->window, w->rank),   attr_ints(ones, w->rank),  attr_ints(zeros, w->rank),
-                       attr_ints(zeros, w->rank),       attr_ints(w->dilation, w->rank), attr_str(ctx, "sum")};
+    AttrVal attrs[] = {attr_ints(w->window, w->rank), attr_ints(ones, w->rank),        attr_ints(zeros, w->rank),
+                       attr_ints(zeros, w->rank),     attr_ints(w->dilation, w->rank), attr_str(ctx, "sum")};
     return adj_give(args, 0, padded ? op_emit(b, OP_reduce_window, &padded, 1, attrs, 6) : NULL);
 }
 

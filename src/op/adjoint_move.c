@@ -11,8 +11,7 @@ bool adjoint_broadcast(AdjointArgs *args) { return adj_give(args, 0, args->out_g
 
 bool adjoint_reshape(AdjointArgs *args)
 {
-    return !adj_wanted(args, 0) ||
-           adj_give(args, 0, adj_same_shape(args->b, args->out_grad[0], adj_in(args, 0)->type));
+    return !adj_wanted(args, 0) || adj_give(args, 0, adj_same_shape(args->b, args->out_grad[0], adj_in(args, 0)->type));
 }
 
 bool adjoint_transpose(AdjointArgs *args)
@@ -170,7 +169,8 @@ static Val *emit_iota(Builder *b, DType dtype, uint32_t rank, const Dim *const *
     return op_emit(b, OP_iota, NULL, 0, attrs, 3);
 }
 
-/* indices [B.., K.., q] whose rows count inside the first `batch` axes -> [B.., K.., batch + q] that count from the whole. */
+/* indices [B.., K.., q] whose rows count inside the first `batch` axes -> [B.., K.., batch + q] that count from the
+ * whole. */
 static Val *with_batch(Builder *b, Val *indices, uint32_t batch)
 {
     Val *parts[IR_MAX_RANK + 1];
@@ -222,8 +222,9 @@ bool adjoint_gather_elements(AdjointArgs *args)
     if (!adj_wanted(args, 0))
         return true;
     Val *zeros = adj_zeros(b, adj_in(args, 0)->type);
-    return adj_give(args, 0, emit_scatter_elements(b, zeros, adj_in(args, 1), args->out_grad[0],
-                                                   node_int(args->node, AN_axis), "add"));
+    return adj_give(
+        args, 0,
+        emit_scatter_elements(b, zeros, adj_in(args, 1), args->out_grad[0], node_int(args->node, AN_axis), "add"));
 }
 
 bool adjoint_gather_nd(AdjointArgs *args)
@@ -242,11 +243,13 @@ bool adjoint_topk(AdjointArgs *args)
     if (!adj_wanted(args, 0) || !args->out_grad[0])
         return true;
     Val *zeros = adj_zeros(b, adj_in(args, 0)->type);
-    return adj_give(args, 0, emit_scatter_elements(b, zeros, adj_out(args, 1), args->out_grad[0],
-                                                   node_int(args->node, AN_axis), "add"));
+    return adj_give(
+        args, 0,
+        emit_scatter_elements(b, zeros, adj_out(args, 1), args->out_grad[0], node_int(args->node, AN_axis), "add"));
 }
 
-/* ---- indexed writes ------------------------------------------------------------------------------------------------ */
+/* ---- indexed writes ------------------------------------------------------------------------------------------------
+ */
 
 /* mul, max and min share a place among its updates in ways that have no agreed gradient. */
 static bool scatter_kind(AdjointArgs *args, bool *adds)
@@ -281,7 +284,8 @@ bool adjoint_scatter_elements(AdjointArgs *args)
     if (adds)
         return adj_give(args, 0, g) && adj_give(args, 2, taken);
     Val *id = numbers(b, updates->type, updates->type->rank);
-    Val *who = emit_scatter_elements(b, adj_zeros(b, type_with_dtype(ctx, data->type, DT_S64)), indices, id, axis, "none");
+    Val *who =
+        emit_scatter_elements(b, adj_zeros(b, type_with_dtype(ctx, data->type, DT_S64)), indices, id, axis, "none");
     Val *won = op_binary(b, OP_eq, emit_gather_elements(b, who, indices, axis), id);
     Val *left = emit_scatter_elements(b, g, indices, adj_zeros(b, updates->type), axis, "none");
     return adj_give(args, 0, left) && adj_give(args, 2, op_select(b, won, taken, op_like(b, g, 0)));

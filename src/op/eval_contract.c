@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation of dot and conv. numerics.md "Contraction", literally: the position k is cut into blocks of KB = 512 (conv:
- * whole kernel rows, max(1, 512 / (KW*IC)) of them; a 1x1 kernel is the dot over ic), a block is one FMA chain from +0 in
- * ascending k, blocks are added ascending. Taps in the padding or between dilated inputs are not part of the chain.
+ * Evaluation of dot and conv. numerics.md "Contraction", literally: the position k is cut into blocks of KB = 512
+ * (conv: whole kernel rows, max(1, 512 / (KW*IC)) of them; a 1x1 kernel is the dot over ic), a block is one FMA chain
+ * from +0 in ascending k, blocks are added ascending. Taps in the padding or between dilated inputs are not part of the
+ * chain.
  *
  * The order fixes each result element, not the order among elements: TILE neighbouring columns or channels run as
  * independent chains, which the compiler vectorises. In EVAL_F64 the same code runs in double.

@@ -3,13 +3,13 @@
  * Evaluation of control ops and of composites. Bodies run through EvalCtx.run_region; where there is none (constant
  * folding at emission) these ops cannot be evaluated.
  *
- * A composite means its body, so its evaluation is that of the body, built once per kind of operands in a scratch module
- * with the sizes of this run as numbers.
+ * A composite means its body, so its evaluation is that of the body, built once per kind of operands in a scratch
+ * module with the sizes of this run as numbers.
  */
 #include "op/eval_int.h"
 
 /* A loop without a trip count that runs this long is cut with an error, so that no input can hang the oracle. */
-#define MOST_STEPS (INT64_C(1) << 24)
+#define MOST_STEPS (INT64_C(1) << 20)
 
 static bool no_runner(EvalCtx *ec, const Node *node)
 {
@@ -60,7 +60,7 @@ typedef struct Loop {
     Tensor *const *in; /* behind trip and go */
     Tensor **params;   /* i, carried, elements, captured */
     Tensor **yields;   /* go, carried, stacked */
-    VEC(Tensor *) *stacked;
+    VEC(Tensor *) * stacked;
     Arena *keep; /* stacked elements */
 } Loop;
 
@@ -192,7 +192,8 @@ typedef struct EvalBody {
 } EvalBody;
 
 /* The composite alone in a function of a scratch module, replaced by its body. NULL after reporting. */
-static const Func *build_body(EvalCtx *ec, const Node *node, const EvalBody *key, const Type *const *out, Module *module)
+static const Func *build_body(EvalCtx *ec, const Node *node, const EvalBody *key, const Type *const *out,
+                              Module *module)
 {
     Func *func = module_func(module, str_intern(ec->ctx, op_info[node->op].name), false);
     Val *vals[16];

@@ -101,12 +101,15 @@ static double rsqrt_f64(double x) { return 1 / sqrt(x); }
 
 typedef double F64Fn(double);
 static F64Fn *const f64_unary[OP_COUNT] = {
-    [OP_neg] = neg_f64,   [OP_abs] = fabs,    [OP_sign] = sign_f64, [OP_floor] = floor, [OP_ceil] = ceil,
-    [OP_trunc] = trunc,   [OP_rint] = rint,   [OP_sqrt] = sqrt,     [OP_rsqrt] = rsqrt_f64,
-    [OP_exp] = exp,       [OP_expm1] = expm1, [OP_log] = log,       [OP_log1p] = log1p, [OP_sin] = sin,
-    [OP_cos] = cos,       [OP_tan] = tan,     [OP_asin] = asin,     [OP_acos] = acos,   [OP_atan] = atan,
-    [OP_sinh] = sinh,     [OP_cosh] = cosh,   [OP_tanh] = tanh,     [OP_asinh] = asinh, [OP_acosh] = acosh,
-    [OP_atanh] = atanh,   [OP_erf] = erf,     [OP_sigmoid] = sigmoid_f64,
+    [OP_neg] = neg_f64, [OP_abs] = fabs,    [OP_sign] = sign_f64,
+    [OP_floor] = floor, [OP_ceil] = ceil,   [OP_trunc] = trunc,
+    [OP_rint] = rint,   [OP_sqrt] = sqrt,   [OP_rsqrt] = rsqrt_f64,
+    [OP_exp] = exp,     [OP_expm1] = expm1, [OP_log] = log,
+    [OP_log1p] = log1p, [OP_sin] = sin,     [OP_cos] = cos,
+    [OP_tan] = tan,     [OP_asin] = asin,   [OP_acos] = acos,
+    [OP_atan] = atan,   [OP_sinh] = sinh,   [OP_cosh] = cosh,
+    [OP_tanh] = tanh,   [OP_asinh] = asinh, [OP_acosh] = acosh,
+    [OP_atanh] = atanh, [OP_erf] = erf,     [OP_sigmoid] = sigmoid_f64,
 };
 
 static bool scalar_body(Op op, ScalarFn *fn)
@@ -164,10 +167,18 @@ static void unary_int(void *user, uint64_t n, void *const *in, void *out)
     for (uint64_t i = 0; i < n; i++) {
         bool negative = !args->is_unsigned && x[i] < 0;
         switch ((int)args->op) {
-        case OP_neg: y[i] = (int64_t)(0 - (uint64_t)x[i]); break;
-        case OP_abs: y[i] = negative ? (int64_t)(0 - (uint64_t)x[i]) : x[i]; break;
-        case OP_sign: y[i] = negative ? -1 : x[i] != 0; break;
-        default: y[i] = is_bool ? !x[i] : ~x[i]; break; /* not */
+        case OP_neg:
+            y[i] = (int64_t)(0 - (uint64_t)x[i]);
+            break;
+        case OP_abs:
+            y[i] = negative ? (int64_t)(0 - (uint64_t)x[i]) : x[i];
+            break;
+        case OP_sign:
+            y[i] = negative ? -1 : x[i] != 0;
+            break;
+        default:
+            y[i] = is_bool ? !x[i] : ~x[i];
+            break; /* not */
         }
     }
 }
@@ -228,30 +239,44 @@ static float mod_f32(float x, float y)
     break
 #define FLOAT_BINARY(T, s)                                                                                             \
     switch ((int)((const MapArgs *)user)->op) {                                                                        \
-    case OP_add: EACH(T, a + b);                                                                                       \
-    case OP_sub: EACH(T, a - b);                                                                                       \
-    case OP_mul: EACH(T, a * b);                                                                                       \
-    case OP_div: EACH(T, a / b);                                                                                       \
-    case OP_min: EACH(T, eval_min_##s(a, b));                                                                          \
-    case OP_max: EACH(T, eval_max_##s(a, b));                                                                          \
-    case OP_mod: EACH(T, mod_##s(a, b));
+    case OP_add:                                                                                                       \
+        EACH(T, a + b);                                                                                                \
+    case OP_sub:                                                                                                       \
+        EACH(T, a - b);                                                                                                \
+    case OP_mul:                                                                                                       \
+        EACH(T, a *b);                                                                                                 \
+    case OP_div:                                                                                                       \
+        EACH(T, a / b);                                                                                                \
+    case OP_min:                                                                                                       \
+        EACH(T, eval_min_##s(a, b));                                                                                   \
+    case OP_max:                                                                                                       \
+        EACH(T, eval_max_##s(a, b));                                                                                   \
+    case OP_mod:                                                                                                       \
+        EACH(T, mod_##s(a, b));
 
 static void binary_f32(void *user, uint64_t n, void *const *in, void *out)
 {
     FLOAT_BINARY(float, f32)
-    case OP_rem: EACH(float, fmodf(a, b));
-    case OP_pow: scalar_apply2(SCALAR_pow, in[0], in[1], out, n); break;
-    default: break;
-    }
+case OP_rem:
+    EACH(float, fmodf(a, b));
+case OP_pow:
+    scalar_apply2(SCALAR_pow, in[0], in[1], out, n);
+    break;
+default:
+    break;
+}
 }
 
 static void binary_f64(void *user, uint64_t n, void *const *in, void *out)
 {
     FLOAT_BINARY(double, f64)
-    case OP_rem: EACH(double, fmod(a, b));
-    case OP_pow: EACH(double, pow(a, b));
-    default: break;
-    }
+case OP_rem:
+    EACH(double, fmod(a, b));
+case OP_pow:
+    EACH(double, pow(a, b));
+default:
+    break;
+}
 }
 
 /* Division and modulo by zero: 0 and the dividend; INT_MIN / -1 wraps. */
@@ -306,23 +331,40 @@ static int64_t int_binary(const MapArgs *args, int64_t a, int64_t b)
 {
     bool u = args->is_unsigned, less = u ? (uint64_t)a < (uint64_t)b : a < b;
     switch ((int)args->op) {
-    case OP_add: return (int64_t)((uint64_t)a + (uint64_t)b);
-    case OP_sub: return (int64_t)((uint64_t)a - (uint64_t)b);
-    case OP_mul: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case OP_div: return int_div(a, b, u);
-    case OP_rem: return int_rem(a, b, u);
-    case OP_mod: return int_mod(a, b, u);
-    case OP_pow: return int_pow(a, b, u);
-    case OP_min: return less ? a : b;
-    case OP_max: return less ? b : a;
-    case OP_and: return a & b;
-    case OP_or: return a | b;
-    case OP_xor: return a ^ b;
-    case OP_eq: return a == b;
-    case OP_ne: return a != b;
-    case OP_lt: return less;
-    case OP_le: return less || a == b;
-    default: return int_shift(args->op, a, b, args);
+    case OP_add:
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    case OP_sub:
+        return (int64_t)((uint64_t)a - (uint64_t)b);
+    case OP_mul:
+        return (int64_t)((uint64_t)a * (uint64_t)b);
+    case OP_div:
+        return int_div(a, b, u);
+    case OP_rem:
+        return int_rem(a, b, u);
+    case OP_mod:
+        return int_mod(a, b, u);
+    case OP_pow:
+        return int_pow(a, b, u);
+    case OP_min:
+        return less ? a : b;
+    case OP_max:
+        return less ? b : a;
+    case OP_and:
+        return a & b;
+    case OP_or:
+        return a | b;
+    case OP_xor:
+        return a ^ b;
+    case OP_eq:
+        return a == b;
+    case OP_ne:
+        return a != b;
+    case OP_lt:
+        return less;
+    case OP_le:
+        return less || a == b;
+    default:
+        return int_shift(args->op, a, b, args);
     }
 }
 

@@ -72,11 +72,16 @@ static int64_t int_identity(Fold fold, DType dtype)
     bool is_signed = dtype_kind(dtype) == DK_SINT;
     int64_t most = is_signed ? (int64_t)(UINT64_MAX >> (65 - bits)) : (int64_t)(UINT64_MAX >> (64 - bits));
     switch (fold) {
-    case FO_PROD: return 1;
-    case FO_MAX: return is_signed ? -most - 1 : 0;
-    case FO_MIN: return most;
-    case FO_AND: return is_signed ? -1 : most;
-    default: return 0;
+    case FO_PROD:
+        return 1;
+    case FO_MAX:
+        return is_signed ? -most - 1 : 0;
+    case FO_MIN:
+        return most;
+    case FO_AND:
+        return is_signed ? -1 : most;
+    default:
+        return 0;
     }
 }
 
@@ -84,12 +89,18 @@ static int64_t int_step(Fold fold, int64_t a, int64_t b, bool is_unsigned)
 {
     bool less = is_unsigned ? (uint64_t)a < (uint64_t)b : a < b;
     switch (fold) {
-    case FO_SUM: return (int64_t)((uint64_t)a + (uint64_t)b);
-    case FO_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case FO_MAX: return less ? b : a;
-    case FO_MIN: return less ? a : b;
-    case FO_AND: return a & b;
-    default: return a | b;
+    case FO_SUM:
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    case FO_PROD:
+        return (int64_t)((uint64_t)a * (uint64_t)b);
+    case FO_MAX:
+        return less ? b : a;
+    case FO_MIN:
+        return less ? a : b;
+    case FO_AND:
+        return a & b;
+    default:
+        return a | b;
     }
 }
 
@@ -127,7 +138,7 @@ static void fold_into(Folder *f, uint64_t n, Tensor *out, uint64_t to)
         float result = f32_lanes(f->fold, f->element, n);
         eval_put_at(out, EC_F32, to, &result);
     } else {
-        double result = exact ? extreme(f->fold, f->element, n)
+        double result = exact                     ? extreme(f->fold, f->element, n)
                         : f->ec->mode == EVAL_F64 ? plain_f64(f->fold, f->element, n)
                                                   : f64_lanes(f->fold, f->element, n);
         eval_put_at(out, EC_F64, to, &result);
@@ -171,7 +182,8 @@ bool eval_reduce(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
     return true;
 }
 
-/* ---- windows ------------------------------------------------------------------------------------------------------ */
+/* ---- windows ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Window {
     const int64_t *size, *stride, *pad_lo, *dilation;
@@ -244,7 +256,8 @@ bool eval_reduce_window(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor
     return true;
 }
 
-/* ---- arg-folds: the first NaN wins; else the first, or the last where asked, of the best ----------------------------- */
+/* ---- arg-folds: the first NaN wins; else the first, or the last where asked, of the best
+ * ----------------------------- */
 
 typedef struct Best {
     bool max, last, is_int, is_unsigned, some, nan;
@@ -281,9 +294,8 @@ static void best_offer(Best *b, const Tensor *x, uint64_t index, int64_t at)
 
 static Best best_of(const Node *node, const Tensor *x)
 {
-    return (Best){.max = node_str_is(node, AN_kind, "max"),
-                  .is_int = eval_class(x) == EC_INT,
-                  .is_unsigned = eval_unsigned(x)};
+    return (Best){
+        .max = node_str_is(node, AN_kind, "max"), .is_int = eval_class(x) == EC_INT, .is_unsigned = eval_unsigned(x)};
 }
 
 bool eval_argreduce(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
@@ -309,7 +321,8 @@ bool eval_argreduce(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **o
     return true;
 }
 
-/* The flat position behind the two leading axes: row-major, or the first of them fastest (ONNX MaxPool-12 storage_order). */
+/* The flat position behind the two leading axes: row-major, or the first of them fastest (ONNX MaxPool-12
+ * storage_order). */
 static int64_t flat_position(const Tensor *x, uint64_t offset, bool column)
 {
     int64_t at[IR_MAX_RANK] = {0}, result = 0;
@@ -353,7 +366,8 @@ bool eval_argwindow(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **o
     return true;
 }
 
-/* ---- cumulate: sequential; the accumulator is not rounded between elements of a narrow float --------------------------- */
+/* ---- cumulate: sequential; the accumulator is not rounded between elements of a narrow float
+ * --------------------------- */
 
 typedef union Acc {
     float f;
@@ -430,7 +444,8 @@ bool eval_cumulate(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **ou
     return true;
 }
 
-/* ---- topk ------------------------------------------------------------------------------------------------------------ */
+/* ---- topk
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Whether element i of a line goes before element j: NaN before all others, then by value, then the lower index. */
 static bool goes_before(const Best *how, const Tensor *x, uint64_t i, uint64_t j)

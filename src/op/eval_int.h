@@ -15,13 +15,13 @@
 #include <string.h>
 
 typedef enum EvalClass { EC_F32, EC_F64, EC_INT, EC_NONE } EvalClass;
-enum { EVAL_CHUNK = 512, EVAL_CELL = 8 }; /* elements widened at a time; bytes of a widened element at most */
+enum { EVAL_CHUNK = 512, EVAL_CELL = 8 };        /* elements widened at a time; bytes of a widened element at most */
 enum { EVAL_ERR_INDEX = 1, EVAL_ERR_STEPS = 2 }; /* codes in the error word, as compiled code uses them */
 
 /* The driver behind EvalCtx.driver: values of dim symbols and the expanded bodies of composites. */
 typedef struct EvalScope {
-    Map *syms;   /* symbol id -> value + 1 */
-    Map *bodies; /* hash of a composite's key -> first EvalBody */
+    Map *syms;             /* symbol id -> value + 1 */
+    Map *bodies;           /* hash of a composite's key -> first EvalBody */
     VEC(Module *) modules; /* of those bodies */
     Arena *arena;
 } EvalScope;

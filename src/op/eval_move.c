@@ -312,10 +312,14 @@ static int64_t combine_int(Combine how, int64_t a, int64_t b, bool is_unsigned)
 {
     bool less = is_unsigned ? (uint64_t)a < (uint64_t)b : a < b;
     switch (how) {
-    case SC_PLUS: return (int64_t)((uint64_t)a + (uint64_t)b);
-    case SC_TIMES: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case SC_MAX: return less ? b : a;
-    default: return less ? a : b;
+    case SC_PLUS:
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    case SC_TIMES:
+        return (int64_t)((uint64_t)a * (uint64_t)b);
+    case SC_MAX:
+        return less ? b : a;
+    default:
+        return less ? a : b;
     }
 }
 

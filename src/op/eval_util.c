@@ -7,11 +7,14 @@ EvalClass eval_class(const Tensor *t)
     if (t->store == DT_F64)
         return EC_F64;
     switch (dtype_kind(t->dtype)) {
-    case DK_FLOAT: return EC_F32;
+    case DK_FLOAT:
+        return EC_F32;
     case DK_SINT:
     case DK_UINT:
-    case DK_BOOL: return EC_INT;
-    default: return EC_NONE;
+    case DK_BOOL:
+        return EC_INT;
+    default:
+        return EC_NONE;
     }
 }
 
@@ -77,10 +80,14 @@ static void fetch_int(const Tensor *t, const uint64_t *index, uint64_t first, ui
 {
     switch (t->store) {
     case DT_S64:
-    case DT_U64: FETCH_AS(int64_t, int64_t);
-    case DT_S32: FETCH_AS(int64_t, int32_t);
-    case DT_U8: FETCH_AS(int64_t, uint8_t);
-    case DT_S8: FETCH_AS(int64_t, int8_t);
+    case DT_U64:
+        FETCH_AS(int64_t, int64_t);
+    case DT_S32:
+        FETCH_AS(int64_t, int32_t);
+    case DT_U8:
+        FETCH_AS(int64_t, uint8_t);
+    case DT_S8:
+        FETCH_AS(int64_t, int8_t);
     default:
         for (uint64_t i = 0; i < n; i++)
             out[i] = elem_get_s64(t->store, t->data, INDEX(i));
@@ -226,7 +233,8 @@ Tensor *eval_result(EvalCtx *ec, const Node *node, uint32_t i)
         if (!eval_dim(ec, type->dim[axis], &dims[axis]))
             return NULL;
         if (dims[axis] < 0) {
-            diag_report(ec->ctx, ec->loc, DIAG_eval_negative_dim, (int)axis, op_info[node->op].name, (long long)dims[axis]);
+            diag_report(ec->ctx, ec->loc, DIAG_eval_negative_dim, (int)axis, op_info[node->op].name,
+                        (long long)dims[axis]);
             return NULL;
         }
     }

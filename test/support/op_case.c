@@ -54,14 +54,22 @@ static AttrVal attr_of(Context *ctx, AttrKind kind, const char *text)
         dims[i] = dim_const(ctx, ints[i]);
     }
     switch (kind) {
-    case AK_INT: return attr_int(ints[0]);
-    case AK_BOOL: return attr_bool(ints[0] != 0);
-    case AK_FLOAT: return attr_float(strtod(text, NULL));
-    case AK_DTYPE: return attr_dtype(dtype_from_name(text));
-    case AK_INTS: return attr_ints(ints, n);
-    case AK_DIM: return attr_dim(dims[0]);
-    case AK_DIMS: return attr_dims(dims, n);
-    default: return attr_str(ctx, text);
+    case AK_INT:
+        return attr_int(ints[0]);
+    case AK_BOOL:
+        return attr_bool(ints[0] != 0);
+    case AK_FLOAT:
+        return attr_float(strtod(text, NULL));
+    case AK_DTYPE:
+        return attr_dtype(dtype_from_name(text));
+    case AK_INTS:
+        return attr_ints(ints, n);
+    case AK_DIM:
+        return attr_dim(dims[0]);
+    case AK_DIMS:
+        return attr_dims(dims, n);
+    default:
+        return attr_str(ctx, text);
     }
 }
 

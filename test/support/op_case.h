@@ -9,8 +9,8 @@
 #include "eval/eval.h"
 #include "support/unit.h"
 
-/* A function `name` whose parameters x0, x1, .. are the operands that are present, and that yields y0, y1, ...; fails the test
- * with the first diagnostic if the op refuses. */
+/* A function `name` whose parameters x0, x1, .. are the operands that are present, and that yields y0, y1, ...; fails
+ * the test with the first diagnostic if the op refuses. */
 Func *case_func(Module *module, const char *name, Op op, const char *in, const char *attrs);
 const Type *case_type(Context *ctx, const char *text);
 Tensor *case_tensor(Context *ctx, Arena *arena, const Type *type); /* zeros, static type */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every gradient rule against central differences in f64, once and differentiated again, from one table: op, operand
- * types, attributes, the range of the data (kept away from kinks), elements of integer operands. The last test demands a row
- * for every op that has a gradient.
+ * types, attributes, the range of the data (kept away from kinks), elements of integer operands. The last test demands
+ * a row for every op that has a gradient.
  */
 #include "ad/ad.h"
 #include "support/op_case.h"
@@ -139,8 +139,8 @@ static void compare(Fixture *f, const Row *row, const char *order, const Func *f
         *at = kept;
         double want = (up - down) / (2 * h), have = ((const double *)grad->data)[i];
         if (!(fabs(have - want) <= 1e-6 * (1 + fabs(want))))
-            fail_msg("%s(%s) %s: %s derivative in operand %u, element %u: %.9g, differences give %.9g", op_info[row->op].name,
-                     row->in, row->attrs, order, p, (unsigned)i, have, want);
+            fail_msg("%s(%s) %s: %s derivative in operand %u, element %u: %.9g, differences give %.9g",
+                     op_info[row->op].name, row->in, row->attrs, order, p, (unsigned)i, have, want);
     }
 }
 

@@ -117,8 +117,8 @@ static void every_row(void **state)
             in[n] = case_values(ctx, arena, row->type[n], row->values[n]);
         const char *have = case_text(arena, case_run(ctx, arena, EVAL_REF32, row->op, row->attrs, in, n, &error));
         if (strcmp(have, row->want) != 0 || (int)(error & 0xFF) != row->code)
-            fail_msg("%s(%s) %s: got %s (error %d), want %s (error %d)", op_info[row->op].name, row->values[0], row->attrs,
-                     have, (int)(error & 0xFF), row->want, row->code);
+            fail_msg("%s(%s) %s: got %s (error %d), want %s (error %d)", op_info[row->op].name, row->values[0],
+                     row->attrs, have, (int)(error & 0xFF), row->want, row->code);
         ctx_destroy(ctx);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The orders of numerics.md, made visible in bits: 2^24 absorbs single ones in f32, but not twos, so a sum tells which ones
- * met each other first. Then rows alone against rows of a batch, composites against their text, and the f64 mode.
+ * The orders of numerics.md, made visible in bits: 2^24 absorbs single ones in f32, but not twos, so a sum tells which
+ * ones met each other first. Then rows alone against rows of a batch, composites against their text, and the f64 mode.
  */
 #include "base/scalar.h"
 #include "support/op_case.h"
@@ -57,14 +57,14 @@ static float sum_of(Fixture *f, const char *type, int one, int other)
 static void sum_lanes(void **state)
 {
     Fixture *f = *state;
-    assert_float_equal(sum_of(f, "f32[32]", 8, 24), BIG + 2, 0);   /* lane 8 sums its own first */
-    assert_float_equal(sum_of(f, "f32[64]", 16, 32), BIG, 0);      /* lane 0, ascending */
-    assert_float_equal(sum_of(f, "f32[32]", 1, 3), BIG + 2, 0);    /* lane 3 joins 1 before that joins 0 */
-    assert_float_equal(sum_of(f, "f32[32]", 4, 12), BIG + 2, 0);   /* 12 joins 4 */
-    assert_float_equal(sum_of(f, "f32[32]", 8, 4), BIG, 0);        /* 8 joins 0, then 4 does */
-    assert_float_equal(sum_of(f, "f32[9000]", 8192, 8208), BIG + 2, 0);  /* lane 0 of the second block */
-    assert_float_equal(sum_of(f, "f32[30000]", 8192, 16384), BIG, 0);    /* blocks, ascending */
-    assert_float_equal(sum_of(f, "f32[30000]", 8191, 8192), BIG, 0);     /* the boundary: lane 15 of block 0, block 1 */
+    assert_float_equal(sum_of(f, "f32[32]", 8, 24), BIG + 2, 0);        /* lane 8 sums its own first */
+    assert_float_equal(sum_of(f, "f32[64]", 16, 32), BIG, 0);           /* lane 0, ascending */
+    assert_float_equal(sum_of(f, "f32[32]", 1, 3), BIG + 2, 0);         /* lane 3 joins 1 before that joins 0 */
+    assert_float_equal(sum_of(f, "f32[32]", 4, 12), BIG + 2, 0);        /* 12 joins 4 */
+    assert_float_equal(sum_of(f, "f32[32]", 8, 4), BIG, 0);             /* 8 joins 0, then 4 does */
+    assert_float_equal(sum_of(f, "f32[9000]", 8192, 8208), BIG + 2, 0); /* lane 0 of the second block */
+    assert_float_equal(sum_of(f, "f32[30000]", 8192, 16384), BIG, 0);   /* blocks, ascending */
+    assert_float_equal(sum_of(f, "f32[30000]", 8191, 8192), BIG, 0);    /* the boundary: lane 15 of block 0, block 1 */
 }
 
 static void product_lanes(void **state)
@@ -112,11 +112,11 @@ static float dot_of(Fixture *f, const char *type, int big, int one, int other)
 static void dot_chain(void **state)
 {
     Fixture *f = *state;
-    assert_float_equal(dot_of(f, "f32[1024]", 0, 1, 2), BIG, 0);       /* one chain, ascending */
+    assert_float_equal(dot_of(f, "f32[1024]", 0, 1, 2), BIG, 0); /* one chain, ascending */
     assert_float_equal(dot_of(f, "f32[1024]", 2, 0, 1), BIG + 2, 0);
     assert_float_equal(dot_of(f, "f32[1024]", 0, 512, 513), BIG + 2, 0); /* the second block for itself */
     assert_float_equal(dot_of(f, "f32[1024]", 0, 511, 512), BIG, 0);
-    assert_float_equal(dot_of(f, "f32[2048]", 0, 512, 1024), BIG, 0);    /* (p0 + p1) + p2 */
+    assert_float_equal(dot_of(f, "f32[2048]", 0, 512, 1024), BIG, 0); /* (p0 + p1) + p2 */
     Tensor *x = case_values(f->ctx, f->arena, "f32[2]", "1 1.000244140625");
     Tensor *y = case_values(f->ctx, f->arena, "f32[2]", "-1 1.000244140625");
     assert_float_equal(f32(run(f, OP_dot, DOT, x, y))[0], 0x1p-11 + 0x1p-24, 0); /* one rounding a step */
@@ -129,7 +129,8 @@ static void dot_axes(void **state)
     Tensor *x = zeros(f, "f32[2,512]"), *y = ones(f, "f32[2,512]");
     f32(x)[0] = BIG;
     f32(x)[512] = f32(x)[513] = 1; /* listed 0,1: the second block */
-    assert_float_equal(f32(run(f, OP_dot, "lhs_batch= rhs_batch= lhs_contract=0,1 rhs_contract=0,1", x, y))[0], BIG + 2, 0);
+    assert_float_equal(f32(run(f, OP_dot, "lhs_batch= rhs_batch= lhs_contract=0,1 rhs_contract=0,1", x, y))[0], BIG + 2,
+                       0);
     assert_float_equal(f32(run(f, OP_dot, "lhs_batch= rhs_batch= lhs_contract=1,0 rhs_contract=1,0", x, y))[0], BIG, 0);
 }
 
@@ -180,7 +181,8 @@ static void conv_padding(void **state)
 {
     Fixture *f = *state;
     const char *attrs = "stride=1 pad_lo=1 pad_hi=1 dilation=1 lhs_dilation=1 groups=1 flip=0";
-    Tensor *w = case_values(f->ctx, f->arena, "f32[1,1,3]", "inf 1 1"), *x = case_values(f->ctx, f->arena, "f32[1,1,1]", "3");
+    Tensor *w = case_values(f->ctx, f->arena, "f32[1,1,3]", "inf 1 1"),
+           *x = case_values(f->ctx, f->arena, "f32[1,1,1]", "3");
     assert_float_equal(f32(run(f, OP_conv, attrs, x, w))[0], 3, 0);
     x = case_values(f->ctx, f->arena, "f32[1,1,1]", "0");
     w = case_values(f->ctx, f->arena, "f32[1,1,3]", "1 -1 1");
@@ -196,7 +198,8 @@ static void conv_padding(void **state)
 static void conv_groups(void **state)
 {
     Fixture *f = *state;
-    Tensor *x = zeros(f, "f32[2,6,5]"), *w = zeros(f, "f32[6,1,3]"), *one = zeros(f, "f32[2,1,5]"), *filter = zeros(f, "f32[1,1,3]");
+    Tensor *x = zeros(f, "f32[2,6,5]"), *w = zeros(f, "f32[6,1,3]"), *one = zeros(f, "f32[2,1,5]"),
+           *filter = zeros(f, "f32[1,1,3]");
     for (int i = 0; i < 60; i++)
         f32(x)[i] = (float)sin(i);
     for (int i = 0; i < 18; i++)
@@ -206,7 +209,8 @@ static void conv_groups(void **state)
         for (int n = 0; n < 2; n++)
             memcpy(f32(one) + n * 5, f32(x) + (n * 6 + c) * 5, 20);
         memcpy(f32(filter), f32(w) + c * 3, 12);
-        Tensor *alone = run(f, OP_conv, "stride=2 pad_lo=1 pad_hi=1 dilation=1 lhs_dilation=1 groups=1 flip=0", one, filter);
+        Tensor *alone =
+            run(f, OP_conv, "stride=2 pad_lo=1 pad_hi=1 dilation=1 lhs_dilation=1 groups=1 flip=0", one, filter);
         for (int n = 0; n < 2; n++)
             assert_memory_equal(f32(all) + (n * 6 + c) * 3, f32(alone) + n * 3, 12);
     }
@@ -304,7 +308,8 @@ static void composite_of_half(void **state)
         ((uint16_t *)h->data)[i] = f16_from_f32((float)sin(i * 1.7));
         f32(x)[i] = f16_to_f32(((uint16_t *)h->data)[i]);
     }
-    Tensor *wide = run(f, OP_softmax, "axes=1 norm=mul", x, NULL), *narrow = run(f, OP_softmax, "axes=1 norm=mul", h, NULL);
+    Tensor *wide = run(f, OP_softmax, "axes=1 norm=mul", x, NULL),
+           *narrow = run(f, OP_softmax, "axes=1 norm=mul", h, NULL);
     for (int i = 0; i < 50; i++)
         assert_int_equal(((uint16_t *)narrow->data)[i], f16_from_f32(f32(wide)[i]));
 }
@@ -328,8 +333,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(sum_lanes),    TEST(product_lanes), TEST(sum_axes),     TEST(dot_chain),   TEST(dot_axes),
-        TEST(conv_blocks),  TEST(conv_rows),     TEST(conv_padding), TEST(conv_groups), TEST(rows_alone),
+        TEST(sum_lanes),    TEST(product_lanes),   TEST(sum_axes),          TEST(dot_chain),   TEST(dot_axes),
+        TEST(conv_blocks),  TEST(conv_rows),       TEST(conv_padding),      TEST(conv_groups), TEST(rows_alone),
         TEST(softmax_text), TEST(layer_norm_text), TEST(composite_of_half), TEST(f64_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
