@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Importers of elementwise operators. The text of each ONNX operator is the authority; versions are named where they differ.
+ */
+#include "front/onnx/onnx_int.h"
+
+#include <math.h>
+#include <string.h>
+
+static Val *unary(OnnxNode *n, Op op, Val *x) { return op_unary(n->b, op, x); }
+static Val *binary(OnnxNode *n, Op op, Val *x, Val *y) { return op_binary(n->b, op, x, y); }
+static Val *fill(OnnxNode *n, Val *like, double value) { return op_const_f64(n->b, like->type->dtype, value); }
+
+
+bool import_unary(OnnxNode *n)
+{
+    Op op = (Op)n->row->arg;
+    return node_done(n, unary(n, op, n->in[0]));
+}
+
+bool import_binary(OnnxNode *n)
+{
+    Op op = (Op)n->row->arg;
+    bool arithmetic = op == OP_add || op == OP_sub || op == OP_mul || op == OP_div;
+    if (arithmetic && n->in[0]->type->kind == TY_TENSOR && n->in[0]->type->dtype == DT_BOOL)
+        return node_bad(n, "%s takes numbers, not bool", n->row->type);
+    bool logical = !strcmp(n->row->type, "And") || !strcmp(n->row->type, "Or") || !strcmp(n->row->type, "Xor");
+    for (uint32_t i = 0; logical && i < 2; i++)
+        if (n->in[i]->type->kind != TY_TENSOR || n->in[i]->type->dtype != DT_BOOL)
+            return node_bad(n, "%s takes bool", n->row->type);
+    Val *y = binary(n, op, n->in[0], n->in[1]);
+    if (op == OP_prelu && y && (val_rank(y) != val_rank(n->in[0]) || y->type != n->in[0]->type))
+        return node_bad(n, "the slope of PRelu does not stretch to the shape of the input");
+    return node_done(n, y);
+}
+
+bool import_greater(OnnxNode *n) { return node_done(n, binary(n, (Op)n->row->arg, n->in[1], n->in[0])); }
+
+/* Min, Max, Sum: from left to right */
+bool import_variadic(OnnxNode *n)
+{
+    Val *y = n->in[0];
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (!n->in[i])
+            return node_bad(n, "input %u of %s is absent", i, n->row->type);
+    for (uint32_t i = 1; i < n->n_in; i++)
+        y = binary(n, (Op)n->row->arg, y, n->in[i]);
+    if (n->n_in == 1 && !(dtype_is_float(y->type->dtype) || dtype_is_int(y->type->dtype)))
+        return node_bad(n, "%s takes numbers", n->row->type);
+    return node_done(n, y);
+}
+
+bool import_mean(OnnxNode *n)
+{
+    if (!import_variadic(n) || n->n_in == 1)
+        return n->out[0] != NULL;
+    return node_done(n, binary(n, OP_div, n->out[0], fill(n, n->out[0], n->n_in)));
+}
+
+
+bool import_activation(OnnxNode *n)
+{
+    Op op = (Op)n->row->arg;
+    static const struct {
+        Op op;
+        double alpha, beta;
+        const char *second; /* ONNX name of the second attribute; NULL: none */
+    } defaults[] = {{OP_leaky_relu, 0.01, 0, NULL},
+                    {OP_elu, 1, 0, NULL},
+                    {OP_celu, 1, 0, NULL},
+                    {OP_silu, 1, 0, NULL},
+                    {OP_selu, 1.67326319217681884765625, 1.05070102214813232421875, "gamma"},
+                    {OP_hard_sigmoid, 0.2, 0.5, "beta"}};
+    for (size_t i = 0; i < IG_COUNT(defaults); i++) {
+        if (defaults[i].op != op)
+            continue;
+        const char *second = defaults[i].second;
+        /* an attribute is an f32; so is a default that f32 does not hold */
+        AttrVal attrs[2] = {attr_float(na_float(n, "alpha", (float)defaults[i].alpha)),
+                            attr_float(second ? na_float(n, second, (float)defaults[i].beta) : 0)};
+        return node_done(n, op_emit(n->b, op, n->in, 1, attrs, second ? 2 : 1));
+    }
+    ig_bug(n->ctx, "onnx.def: %s is no activation", op_info[op].name);
+}
+
+bool import_gelu(OnnxNode *n)
+{
+    const char *approx;
+    if (!na_choice(n, "approximate", "none|tanh", "none", &approx))
+        return false;
+    AttrVal attr = attr_str(n->ctx, approx);
+    return node_done(n, op_emit(n->b, OP_gelu, n->in, 1, &attr, 1));
+}
+
+/* x > alpha ? x : 0 */
+bool import_thresholded_relu(OnnxNode *n)
+{
+    Val *x = n->in[0];
+    if (!dtype_is_float(x->type->dtype))
+        return node_bad(n, "ThresholdedRelu takes floats");
+    Val *above = binary(n, OP_lt, fill(n, x, na_float(n, "alpha", 1)), x);
+    return node_done(n, op_select(n->b, above, x, fill(n, x, 0)));
+}
+
+/* x < -lambd ? x + bias : x > lambd ? x - bias : 0 */
+bool import_shrink(OnnxNode *n)
+{
+    Val *x = n->in[0];
+    if (!dtype_is_float(x->type->dtype))
+        return node_bad(n, "Shrink takes floats");
+    double lambda = na_float(n, "lambd", 0.5), bias = na_float(n, "bias", 0);
+    Val *low = binary(n, OP_add, x, fill(n, x, bias)), *high = binary(n, OP_sub, x, fill(n, x, bias));
+    Val *y = op_select(n->b, binary(n, OP_lt, fill(n, x, lambda), x), high, fill(n, x, 0));
+    return node_done(n, op_select(n->b, binary(n, OP_lt, x, fill(n, x, -lambda)), low, y));
+}
+
+bool import_reciprocal(OnnxNode *n)
+{
+    if (!dtype_is_float(n->in[0]->type->dtype))
+        return node_bad(n, "Reciprocal takes floats");
+    return node_done(n, binary(n, OP_div, fill(n, n->in[0], 1), n->in[0]));
+}
+
+/* The exponent may have another type than the base (since 12): float bases take it in their type; an integer base with a float
+ * exponent is computed in that float type and truncated. */
+bool import_pow(OnnxNode *n)
+{
+    Val *x = n->in[0], *e = n->in[1];
+    DType base = x->type->dtype, exponent = e->type->dtype;
+    if (base == exponent)
+        return node_done(n, binary(n, OP_pow, x, e));
+    if (n->opset < 12)
+        return node_bad(n, "before operator set 12 base and exponent of Pow have one type");
+    if (dtype_is_float(base) || dtype_is_int(exponent))
+        return node_done(n, binary(n, OP_pow, x, op_cast_to(n->b, e, base)));
+    DType wide = exponent == DT_F64 || dtype_bits(base) > 16 ? DT_F64 : exponent;
+    Val *y = binary(n, OP_pow, op_cast_to(n->b, x, wide), op_cast_to(n->b, e, wide));
+    return node_done(n, op_cast_to(n->b, y, base));
+}
+
+/* Mod-10: fmod = 0: sign of the divisor, integers (floats since 10 need fmod = 1); fmod = 1: sign of the dividend. */
+bool import_mod(OnnxNode *n)
+{
+    int64_t fmod = na_int(n, "fmod", 0);
+    if (fmod != 0 && fmod != 1)
+        return na_bad(n, "fmod", "%lld is neither 0 nor 1", (long long)fmod);
+    if (!fmod && dtype_is_float(n->in[0]->type->dtype))
+        return na_bad(n, "fmod", "it must be 1 for floats");
+    return node_done(n, binary(n, fmod ? OP_rem : OP_mod, n->in[0], n->in[1]));
+}
+
+bool import_bit_shift(OnnxNode *n)
+{
+    const char *direction;
+    if (!na_choice(n, "direction", "LEFT|RIGHT", "", &direction))
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (dtype_kind(n->in[i]->type->dtype) != DK_UINT)
+            return node_bad(n, "BitShift takes unsigned integers");
+    return node_done(n, binary(n, *direction == 'L' ? OP_shl : OP_shr, n->in[0], n->in[1]));
+}
+
+bool import_is_inf(OnnxNode *n)
+{
+    Val *x = n->in[0], *y = unary(n, OP_isinf, x);
+    bool negative = na_int(n, "detect_negative", 1) != 0, positive = na_int(n, "detect_positive", 1) != 0;
+    if (!y)
+        return false;
+    if (!negative)
+        y = binary(n, OP_and, y, binary(n, OP_lt, fill(n, x, 0), x));
+    if (!positive)
+        y = binary(n, OP_and, y, binary(n, OP_lt, x, fill(n, x, 0)));
+    return node_done(n, y);
+}
+
+bool import_where(OnnxNode *n)
+{
+    if (n->in[0]->type->kind != TY_TENSOR || n->in[0]->type->dtype != DT_BOOL)
+        return node_bad(n, "the condition of Where is bool");
+    return node_done(n, op_select(n->b, n->in[0], n->in[1], n->in[2]));
+}
+
+/* A bound is a scalar; [1] is taken too, as others do. */
+static bool clip_bound(OnnxNode *n, uint32_t i, Val **bound)
+{
+    int64_t size;
+    *bound = node_in(n, i);
+    if (!*bound)
+        return true;
+    if (val_rank(*bound) > 1 || (val_rank(*bound) == 1 && !(dim_is_const((*bound)->type->dim[0], &size) && size == 1)))
+        return node_bad(n, "a bound of Clip is a scalar");
+    *bound = node_scalar(n, *bound);
+    return *bound != NULL;
+}
+
+bool import_clip(OnnxNode *n)
+{
+    Val *x = n->in[0], *in[3] = {x, NULL, NULL};
+    if (n->row->since < 11) {
+        if (na_find(n, "min"))
+            in[1] = fill(n, x, na_float(n, "min", 0));
+        if (na_find(n, "max"))
+            in[2] = fill(n, x, na_float(n, "max", 0));
+    } else if (!clip_bound(n, 1, &in[1]) || !clip_bound(n, 2, &in[2])) {
+        return false;
+    }
+    for (uint32_t i = 1; i < 3; i++)
+        if (in[i] && in[i]->type->dtype != x->type->dtype)
+            return node_bad(n, "bounds of Clip have the type of the input");
+    return node_done(n, in[1] || in[2] ? op_emit(n->b, OP_clip, in, 3, NULL, 0) : x);
+}
+
+/* ---- types ----------------------------------------------------------------------------------------------------------------- */
+
+static bool cast(OnnxNode *n, DType to)
+{
+    if (dtype_kind(to) == DK_FLOAT && dtype_bits(to) <= 8 && na_int(n, "saturate", 1) == 0 && to != n->in[0]->type->dtype)
+        return na_bad(n, "saturate", "0 is not supported, supported is 1");
+    const char *round = na_str(n, "round_mode", "up");
+    if (to == DT_F8E8M0 && strcmp(round, "up") != 0)
+        return na_bad(n, "round_mode", "'%s' is not supported, supported is up", round);
+    return node_done(n, op_cast_to(n->b, n->in[0], to));
+}
+
+bool import_cast(OnnxNode *n)
+{
+    DType to = dtype_from_onnx(na_int(n, "to", 0));
+    if (to == DT_NONE)
+        return na_bad(n, "to", "element type %lld is unknown", (long long)na_int(n, "to", 0));
+    return cast(n, to);
+}
+
+bool import_cast_like(OnnxNode *n) { return cast(n, n->in[1]->type->dtype); }
+
+bool import_bit_cast(OnnxNode *n)
+{
+    DType to = dtype_from_onnx(na_int(n, "to", 0));
+    if (to == DT_NONE)
+        return na_bad(n, "to", "element type %lld is unknown", (long long)na_int(n, "to", 0));
+    AttrVal attr = attr_dtype(to);
+    return node_done(n, op_emit(n->b, OP_bitcast, n->in, 1, &attr, 1));
+}
+
+bool import_identity(OnnxNode *n) { return node_done(n, n->in[0]); }
+
+/* Inference: the data as they are, and a mask of true. */
+bool import_dropout(OnnxNode *n)
+{
+    Val *training = node_in(n, 2);
+    double on = 0;
+    if (training && !node_scalar_f64(n, 2, "training_mode", &on))
+        return false;
+    if (on != 0)
+        return node_bad(n, "Dropout in training mode is not supported");
+    if (n->n_out > 1) {
+        Val *mask = op_const_s64(n->b, DT_BOOL, 1);
+        n->out[1] = op_broadcast(n->b, mask, n->in[0]->type->rank, n->in[0]->type->dim);
+    }
+    return node_done(n, n->in[0]);
+}

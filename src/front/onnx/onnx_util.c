@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the importers of single operators share: reporting, axes, inputs that must be known when the graph is built.
+ */
+#include "front/onnx/onnx_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+Loc node_loc(const OnnxNode *n) { return n->b->loc; }
+
+bool node_bad(const OnnxNode *n, const char *format, ...)
+{
+    Text text;
+    char detail[400];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(detail, sizeof detail, format, list);
+    va_end(list);
+    text_init(&text, n->im->arena);
+    text_add(&text, detail);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        text_add(&text, i ? ", " : "; inputs: ");
+        if (n->in[i])
+            type_print(&text, n->in[i]->type);
+        else
+            text_add(&text, "absent");
+    }
+    return diag_report(n->ctx, node_loc(n), DIAG_onnx_node, text.data);
+}
+
+bool node_done(OnnxNode *n, Val *result)
+{
+    n->out[0] = result;
+    return result != NULL;
+}
+
+bool node_axis(const OnnxNode *n, const char *name, int64_t value, uint32_t rank, uint32_t *axis)
+{
+    if (value < -(int64_t)rank || value >= (int64_t)rank)
+        return na_bad(n, name, "axis %lld is outside of [-%u,%u)", (long long)value, rank, rank);
+    *axis = (uint32_t)(value < 0 ? value + rank : value);
+    return true;
+}
+
+bool node_axes(const OnnxNode *n, const char *name, const int64_t *values, uint32_t count, uint32_t rank, int64_t *axes)
+{
+    bool seen[IR_MAX_RANK] = {false};
+    if (count > rank)
+        return na_bad(n, name, "%u axes of a tensor of rank %u", count, rank);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t axis;
+        if (!node_axis(n, name, values[i], rank, &axis))
+            return false;
+        if (seen[axis])
+            return na_bad(n, name, "axis %u is listed twice", axis);
+        seen[axis] = true;
+        axes[i] = axis;
+    }
+    return true;
+}
+
+/* ---- inputs known when the graph is built ----------------------------------------------------------------------------- */
+
+bool node_dims_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const Dim *const **dims)
+{
+    static const Dim *const none[1];
+    Val *val = node_in(n, i);
+    *count = 0;
+    *dims = none;
+    if (!val)
+        return node_bad(n, "input %u (%s) is required", i, what);
+    if (val->type->kind != TY_TENSOR || !dtype_is_int(val->type->dtype) || val->type->rank > 1)
+        return node_bad(n, "input %u (%s) must be a list of integers", i, what);
+    int64_t size;
+    if (val->type->rank == 1 && dim_is_const(val->type->dim[0], &size) && size == 0)
+        return true;
+    *dims = op_content(val, count);
+    if (*count == 0)
+        return node_bad(n, "input %u (%s) is not known before the run, which is not supported", i, what);
+    return true;
+}
+
+bool node_ints_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const int64_t **values)
+{
+    Val *val = node_in(n, i);
+    Weight *weight = val && val->type->kind == TY_TENSOR && dtype_is_int(val->type->dtype) && val->type->rank <= 1
+                         ? val_const(val)
+                         : NULL;
+    uint64_t elements;
+    if (weight && type_count(weight->type, &elements) && elements < UINT32_MAX) {
+        int64_t *list = ARENA_ARRAY(n->im->arena, int64_t, elements + 1);
+        for (uint64_t k = 0; k < elements; k++)
+            list[k] = elem_get_s64(weight->type->dtype, weight->data, k);
+        *count = (uint32_t)elements;
+        *values = list;
+        return true;
+    }
+    const Dim *const *dims;
+    if (!node_dims_in(n, i, what, count, &dims))
+        return false;
+    int64_t *list = ARENA_ARRAY(n->im->arena, int64_t, *count + 1);
+    *values = list;
+    for (uint32_t k = 0; k < *count; k++)
+        if (!dim_is_const(dims[k], &list[k]))
+            return node_bad(n, "input %u (%s) depends on a symbolic size, supported are numbers", i, what);
+    return true;
+}
+
+bool node_scalar_f64(const OnnxNode *n, uint32_t i, const char *what, double *value)
+{
+    Val *val = node_in(n, i);
+    Weight *weight = val ? val_const(val) : NULL;
+    uint64_t elements;
+    if (!weight || !type_count(weight->type, &elements) || elements != 1)
+        return node_bad(n, "input %u (%s) must be a constant of one element", i, what);
+    *value = elem_get_f64(weight->type->dtype, weight->data, 0);
+    return true;
+}
+
+bool node_is_const_fill(const Val *val, double *value)
+{
+    Weight *weight = val ? val_const(val) : NULL;
+    uint64_t elements;
+    if (!weight || !type_count(weight->type, &elements) || elements == 0 || dtype_kind(weight->type->dtype) > DK_BOOL)
+        return false;
+    *value = elem_get_f64(weight->type->dtype, weight->data, 0);
+    for (uint64_t i = 1; i < elements; i++)
+        if (f64_bits(elem_get_f64(weight->type->dtype, weight->data, i)) != f64_bits(*value))
+            return false;
+    return true;
+}
+
+/* ---- small builders -------------------------------------------------------------------------------------------------------- */
+
+Val *node_scalar(const OnnxNode *n, Val *x) { return op_reshape(n->b, x, 0, NULL); }
+
+Val *op_squeeze_axes(Builder *b, Val *x, const int64_t *axes, uint32_t n)
+{
+    const Dim *dims[IR_MAX_RANK];
+    bool drop[IR_MAX_RANK] = {false};
+    uint32_t rank = 0;
+    if (!x)
+        return NULL;
+    for (uint32_t i = 0; i < n; i++)
+        drop[axes[i]] = true;
+    for (uint32_t a = 0; a < x->type->rank; a++)
+        if (!drop[a])
+            dims[rank++] = x->type->dim[a];
+    return op_reshape(b, x, rank, dims);
+}
+
+const Dim *dim_product(Context *ctx, const Dim *const *dims, uint32_t n)
+{
+    const Dim *product = dim_const(ctx, 1);
+    for (uint32_t i = 0; i < n; i++)
+        product = dim_mul(ctx, product, dims[i]);
+    return product;
+}
+
+Val *op_flatten_to(Builder *b, Val *x, uint32_t axis)
+{
+    if (!x)
+        return NULL;
+    Context *ctx = b->module->ctx;
+    const Dim *dims[2] = {dim_product(ctx, x->type->dim, axis),
+                          dim_product(ctx, x->type->dim + axis, x->type->rank - axis)};
+    return op_reshape(b, x, 2, dims);
+}
