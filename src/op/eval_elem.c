@@ -444,12 +444,25 @@ bool eval_fma(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
     return true;
 }
 
-/* Any element type: the element is copied, not computed. */
-bool eval_select(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
+static void select_4(void *user, uint64_t n, void *const *in, void *out)
 {
-    if (!(out[0] = eval_result(ec, node, 0)))
-        return false;
-    Tensor *y = out[0];
+    (void)user;
+    const int64_t *cond = in[0];
+    for (uint64_t i = 0; i < n; i++)
+        ((uint32_t *)out)[i] = ((const uint32_t *)in[cond[i] ? 1 : 2])[i];
+}
+
+static void select_8(void *user, uint64_t n, void *const *in, void *out)
+{
+    (void)user;
+    const int64_t *cond = in[0];
+    for (uint64_t i = 0; i < n; i++)
+        ((uint64_t *)out)[i] = ((const uint64_t *)in[cond[i] ? 1 : 2])[i];
+}
+
+/* Elements without arithmetic: copied one by one. */
+static void select_other(Tensor *const *in, Tensor *y)
+{
     int64_t stride[3][IR_MAX_RANK], at[IR_MAX_RANK] = {0};
     for (int k = 0; k < 3; k++) {
         eval_strides(in[k], stride[k]);
@@ -465,6 +478,19 @@ bool eval_select(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
         int chosen = eval_index(in[0], (uint64_t)from[0]) ? 1 : 2;
         eval_copy(y, i, in[chosen], (uint64_t)from[chosen]);
     }
+}
+
+/* Any element type; widening and narrowing back is exact. */
+bool eval_select(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
+{
+    EvalClass c = eval_class(in[1]), from[3] = {EC_INT, c, c};
+    const Tensor *xs[3] = {in[0], in[1], in[2]};
+    if (!(out[0] = eval_result(ec, node, 0)))
+        return false;
+    if (c == EC_NONE)
+        select_other(in, out[0]);
+    else
+        drive(xs, 3, from, out[0], c, eval_class_bytes(c) == 4 ? select_4 : select_8, NULL);
     return true;
 }
 

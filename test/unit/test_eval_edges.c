@@ -88,7 +88,7 @@ static const Row rows[] = {
     {OP_reverse, "axes=0", {"u4[5]"}, {"1 2 3 4 15"}, "15 4 3 2 1", 0}, {OP_transpose, "perm=1,0", {"s2[2,3]"}, {"-2 -1 0 1 -1 1"}, "-2 1 -1 -1 0 1", 0},
     {OP_pad, "lo=-1,1 hi=1,0 interior=0,1", {"s32[2,2]", "s32[]"}, {"1 2 3 4", "9"}, "9 3 9 4 9 9 9 9", 0},
     {OP_slice, "start=4 size=3 step=-2", {"f32[5]"}, {"1 2 3 4 5"}, "5 3 1", 0}, {OP_broadcast, "shape=2,2", {"bf16[2,1]"}, {"1 2"}, "1 1 2 2", 0},
-    {OP_select, "", {"bool[2]", "f32[2]", "f32[1]"}, {"1 0", "nan 5", "-0"}, "nan -0", 0},
+    {OP_select, "", {"bool[2]", "f32[2]", "f32[1]"}, {"1 0", "nan 5", "-0"}, "nan -0", 0}, {OP_select, "", {"bool[2,1]", "u4[1,3]", "u4[2,3]"}, {"1 0", "1 2 15", "5 6 7"}, "1 2 15 5 6 7", 0},
     /* windows and scans */
     {OP_reduce_window, WINDOW "kind=sum", {"f32[1,1,3]"}, {"1 2 3"}, "3 6 5", 0}, {OP_reduce_window, WINDOW "kind=sum", {"f32[1,1,1]"}, {"-0"}, "-0", 0},
     {OP_cumulate, "axis=0 kind=sum exclusive=0 reverse=0", {"f32[3]"}, {"-0 -0 1"}, "-0 -0 1", 0}, {OP_cumulate, "axis=0 kind=sum exclusive=1 reverse=1", {"f32[3]"}, {"1 2 3"}, "5 3 0", 0},
