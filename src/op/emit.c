@@ -3,8 +3,9 @@
  * op_emit: what importers, bodies, adjoints and passes build with. It infers result types, gives back an existing value
  * where the op changes nothing (or repeats a node that is there already), and only then makes a node.
  *
- * Folds keep every bit and never make the graph larger: identities, a move of a move of the same kind, and small
- * integer tensors whose content is known (content.c). Everything else, floats above all, is left to passes.
+ * Folds keep every bit and need no more work at run time: identities, a move of a move of the same kind, a
+ * gather of one known index, and small integer tensors whose content is known (content.c). Everything else, floats
+ * above all, is left to passes.
  */
 #include "op/op_int.h"
 
@@ -98,6 +99,22 @@ static Val *fold_concat(const Fold *f)
     return n < f->n_in ? op_emit_interned(f->b, OP_concat, kept, n, f->attrs) : NULL;
 }
 
+/* gather of one known index inside the axis -> slice: its place is known, nothing has to be checked at run time */
+static Val *fold_gather(const Fold *f)
+{
+    Context *ctx = f->b->module->ctx;
+    const Type *data = f->in[0]->type;
+    uint32_t axis = (uint32_t)fold_attr(f, AN_axis)->u.i;
+    int64_t index, size;
+    if (fold_attr(f, AN_batch)->u.i != 0 || !op_const_value(f->in[1], &index) || !dim_is_const(data->dim[axis], &size))
+        return NULL;
+    index += index < 0 ? size : 0;
+    if (index < 0 || index >= size)
+        return NULL;
+    Val *row = op_slice_axis(f->b, f->in[0], axis, dim_const(ctx, index), dim_const(ctx, 1), 1);
+    return op_reshape(f->b, row, f->out->rank, f->out->dim);
+}
+
 static bool axes_are_ones(const Fold *f)
 {
     const AttrVal *axes = fold_attr(f, AN_axes);
@@ -170,6 +187,7 @@ static FoldFn *const folds[OP_COUNT] = {
     [OP_cast] = fold_cast,
     [OP_select] = fold_select,
     [OP_stop_gradient] = fold_stop_gradient,
+    [OP_gather] = fold_gather,
 };
 
 /* A small integer tensor of known content becomes a constant, or one `dimval`. Broadcasts stay (they are smaller). */

@@ -14,15 +14,15 @@ bool shape_avg_pool(ShapeArgs *args) { return sh_dtype(args, 0, DS_FLOAT) && sh_
 
 static const int64_t *ints_of(const Attrs *attrs, AttrName name) { return attrs_get(OP_avg_pool, attrs, name)->u.ints; }
 
-/* Taps of window position `at` that lie in the axis. */
+/* Taps w of window position `at` with 0 <= start + w * dilation < size. */
 static int64_t taps_inside(const Attrs *attrs, uint32_t axis, int64_t size, int64_t at)
 {
-    int64_t start = at * ints_of(attrs, AN_stride)[axis] - ints_of(attrs, AN_pad_lo)[axis], taps = 0;
-    for (int64_t w = 0; w < ints_of(attrs, AN_window)[axis]; w++) {
-        int64_t position = start + w * ints_of(attrs, AN_dilation)[axis];
-        taps += position >= 0 && position < size;
-    }
-    return taps;
+    int64_t start = at * ints_of(attrs, AN_stride)[axis] - ints_of(attrs, AN_pad_lo)[axis];
+    int64_t dilation = ints_of(attrs, AN_dilation)[axis], taps = ints_of(attrs, AN_window)[axis];
+    int64_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
+    int64_t end = start < size ? (size - 1 - start) / dilation + 1 : 0;
+    end = end < taps ? end : taps;
+    return end > first ? end - first : 0;
 }
 
 static bool axis_is_padded(const Attrs *attrs, uint32_t axis)

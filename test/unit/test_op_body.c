@@ -252,6 +252,33 @@ static void attention_is_softmax_of_products(void **state)
            (const double *const[]){q, k, v}, (double[]){10 * w + 20 * (1 - w)}, 1);
 }
 
+/* The average of ones is one: the count is the number of taps that were added, whatever the padding and dilation. */
+static void averages_count_their_taps(void **state)
+{
+    static const char *const windows[] = {
+        "window=1,1,3 stride=1,1,1 pad_lo=0,0,1 pad_hi=0,0,1 dilation=1,1,1 count_pad=0",
+        "window=1,1,3 stride=1,1,2 pad_lo=0,0,3 pad_hi=0,0,2 dilation=1,1,2 count_pad=0",
+        "window=1,2,4 stride=1,1,3 pad_lo=0,1,0 pad_hi=0,0,7 dilation=1,1,3 count_pad=0",
+        "window=1,1,2 stride=1,1,3 pad_lo=0,0,-1 pad_hi=0,0,1 dilation=1,1,4 count_pad=0",
+        "window=1,2,3 stride=1,1,3 pad_lo=0,0,0 pad_hi=0,0,0 dilation=1,1,1 count_pad=1"};
+    double ones[22];
+    (void)state;
+    for (int i = 0; i < 22; i++)
+        ones[i] = 1;
+    for (size_t i = 0; i < IG_COUNT(windows); i++) {
+        OpText f = op_text_begin();
+        Func *func;
+        uint64_t n;
+        make(&f, &(Row){OP_avg_pool, "T[1,2,11]", windows[i], NULL}, "f64", &func);
+        assert_true(type_count(func_out(func, 0)->type, &n) && n > 0);
+        const double *y = run(&f, func, (const double *const[]){ones}, EVAL_F64);
+        for (uint64_t e = 0; e < n; e++)
+            if (y[e] != 1)
+                fail_msg("%s: element %d is %g", windows[i], (int)e, y[e]);
+        ctx_destroy(f.ctx);
+    }
+}
+
 /* A composite of f16 rounds once, at its end. */
 static void narrow_floats_round_once(void **state)
 {
@@ -276,6 +303,7 @@ int main(void)
                                        cmocka_unit_test(rows_are_normalised),
                                        cmocka_unit_test(channels_are_normalised),
                                        cmocka_unit_test(attention_is_softmax_of_products),
+                                       cmocka_unit_test(averages_count_their_taps),
                                        cmocka_unit_test(narrow_floats_round_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

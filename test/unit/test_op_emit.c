@@ -162,6 +162,23 @@ static void moves_fold(void **state)
     assert_ptr_equal(op_cast_to(b, x, DT_F32), x);
 }
 
+/* One known index inside the axis is a slice; one outside stays a gather, which records the error when it runs. */
+static void known_gathers_are_slices(void **state)
+{
+    Fixture *f = *state;
+    Val *x = PARAM(f, DT_F32, 3, 5);
+    Val *last = gather0(f, x, op_const_s64(&f->b, DT_S64, -1));
+    assert_ptr_equal(last->type, type_tensor_s64(f->ctx, DT_F32, 1, DIMS(5)));
+    assert_int_equal(last->def->op, OP_reshape);
+    const Node *slice = last->def->in[0].val->def;
+    const Dim *const *start;
+    assert_int_equal(slice->op, OP_slice);
+    node_dims(slice, AN_start, &start);
+    assert_ptr_equal(start[0], dim_const(f->ctx, 2));
+    assert_int_equal(gather0(f, x, op_const_s64(&f->b, DT_S64, 3))->def->op, OP_gather);
+    assert_int_equal(gather0(f, x, PARAM(f, DT_S64, 1))->def->op, OP_gather);
+}
+
 /* Only what keeps every bit: f32 to f16 and back rounds, f16 to f32 and back does not; max turns -0 into +0. */
 static void only_exact_folds(void **state)
 {
@@ -432,6 +449,7 @@ int main(void)
                                        TEST(expand_pattern_is_followed),
                                        TEST(contents_are_exact_or_unknown),
                                        TEST(moves_fold),
+                                       TEST(known_gathers_are_slices),
                                        TEST(only_exact_folds),
                                        TEST(equal_nodes_are_found),
                                        TEST(matmul_follows_numpy),
