@@ -8,11 +8,11 @@
  *     void *io[] = {input, output};                              // inputs, then outputs; 64-byte aligned
  *     status = igata_run(model, 0, io, workspace, NULL);
  *
- * igata_open does everything that may fail or block. igata_run, igata_job_begin and igata_work allocate nothing, take no
- * lock, make no system call and use at most 4 KB of stack; they are re-entrant as long as workspace, outputs, state and
- * job are not shared. Nothing starts threads by itself: call igata_run on one thread, or bring threads (igata_job_*),
- * or a parallel-for, or ask for a pool.
- * Structs begin with their size: set it to sizeof the struct, zero the rest. Fields are only ever added.
+ * igata_open does everything that may fail or block. igata_run, igata_job_begin and igata_work allocate nothing, take
+ * no lock, make no system call and use at most 4 KB of stack; they are re-entrant as long as workspace, outputs, state
+ * and job are not shared. Nothing starts threads by itself: call igata_run on one thread, or bring threads
+ * (igata_job_*), or a parallel-for, or ask for a pool. Structs begin with their size: set it to sizeof the struct, zero
+ * the rest. Fields are only ever added.
  */
 #ifndef IGATA_RT_H
 #define IGATA_RT_H
@@ -46,10 +46,32 @@ const char *igata_status_text(igata_status status);
 
 /* ONNX TensorProto.DataType numbers. */
 enum {
-    IGATA_F32 = 1, IGATA_U8 = 2, IGATA_S8 = 3, IGATA_U16 = 4, IGATA_S16 = 5, IGATA_S32 = 6, IGATA_S64 = 7, IGATA_STR = 8,
-    IGATA_BOOL = 9, IGATA_F16 = 10, IGATA_F64 = 11, IGATA_U32 = 12, IGATA_U64 = 13, IGATA_C64 = 14, IGATA_C128 = 15,
-    IGATA_BF16 = 16, IGATA_F8E4M3FN = 17, IGATA_F8E4M3FNUZ = 18, IGATA_F8E5M2 = 19, IGATA_F8E5M2FNUZ = 20,
-    IGATA_U4 = 21, IGATA_S4 = 22, IGATA_F4E2M1 = 23, IGATA_F8E8M0 = 24, IGATA_U2 = 25, IGATA_S2 = 26
+    IGATA_F32 = 1,
+    IGATA_U8 = 2,
+    IGATA_S8 = 3,
+    IGATA_U16 = 4,
+    IGATA_S16 = 5,
+    IGATA_S32 = 6,
+    IGATA_S64 = 7,
+    IGATA_STR = 8,
+    IGATA_BOOL = 9,
+    IGATA_F16 = 10,
+    IGATA_F64 = 11,
+    IGATA_U32 = 12,
+    IGATA_U64 = 13,
+    IGATA_C64 = 14,
+    IGATA_C128 = 15,
+    IGATA_BF16 = 16,
+    IGATA_F8E4M3FN = 17,
+    IGATA_F8E4M3FNUZ = 18,
+    IGATA_F8E5M2 = 19,
+    IGATA_F8E5M2FNUZ = 20,
+    IGATA_U4 = 21,
+    IGATA_S4 = 22,
+    IGATA_F4E2M1 = 23,
+    IGATA_F8E8M0 = 24,
+    IGATA_U2 = 25,
+    IGATA_S2 = 26
 };
 
 #define IGATA_ALIGN 64
@@ -95,7 +117,7 @@ typedef struct igata_value {
     int dtype;
     size_t rank;
     const int64_t *dims;
-    size_t bytes; /* packed, row-major */
+    size_t bytes;  /* packed, row-major */
     size_t offset; /* states: in the state block */
 } igata_value;
 
@@ -115,7 +137,8 @@ size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
 /* io: inputs, then outputs. state: igata_model_info.state_bytes, NULL if that is 0. */
 igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state);
 
-/* ---- running on threads that the caller brings --------------------------------------------------------------------- */
+/* ---- running on threads that the caller brings ---------------------------------------------------------------------
+ */
 
 typedef struct igata_job igata_job;
 typedef struct igata_job_options {
@@ -124,7 +147,8 @@ typedef struct igata_job_options {
      * their own. NULL: only pauses. */
     void (*relax)(void *user);
     void *relax_user;
-    /* Calls body(arg, i) for 0 <= i < n on up to n threads at once and returns when all calls have (OpenMP, TBB ...). */
+    /* Calls body(arg, i) for 0 <= i < n on up to n threads at once and returns when all calls have (OpenMP, TBB ...).
+     */
     void (*parallel_for)(void *user, unsigned n, void (*body)(void *arg, unsigned index), void *arg);
     void *parallel_user;
 } igata_job_options;
@@ -148,8 +172,8 @@ uint64_t igata_job_error(const igata_job *job);
 /* ---- a pool -------------------------------------------------------------------------------------------------- */
 
 typedef struct igata_pool igata_pool;
-/* `threads` counts the caller of igata_pool_run. Idle helpers spin for spin_us microseconds, then sleep: 0 costs no idle
- * CPU and pays for runs over about 0.1 ms; waking takes 30-60 us. */
+/* `threads` counts the caller of igata_pool_run. Idle helpers spin for spin_us microseconds, then sleep: 0 costs no
+ * idle CPU and pays for runs over about 0.1 ms; waking takes 30-60 us. */
 igata_status igata_pool_create(unsigned threads, unsigned spin_us, igata_pool **pool);
 void igata_pool_destroy(igata_pool *pool);
 igata_status igata_pool_run(igata_pool *pool, const igata_model *model, size_t entry, void *const io[], void *workspace,

@@ -27,7 +27,7 @@ typedef struct ArtValue { /* an input, output or state */
 
 typedef struct ArtBuf {
     ArtBufKind kind;
-    uint32_t index;  /* INPUT, OUTPUT: number of the input or output; WEIGHTS, STATE: number in its list (informative) */
+    uint32_t index; /* INPUT, OUTPUT: number of the input or output; WEIGHTS, STATE: number in its list (informative) */
     uint64_t offset; /* from the start of the workspace, slot scratch, io buffer, weights segment or state block */
 } ArtBuf;
 
@@ -111,7 +111,7 @@ typedef struct ArtImage {
     const ArtValue *states;
     uint32_t n_states;
     uint8_t model_sha256[32], options_sha256[32];
-    uint8_t compiler_sha256[32]; /* computed from igata_version by the writer; filled by art_read */
+    uint8_t compiler_sha256[32];  /* computed from igata_version by the writer; filled by art_read */
     const ArtObject *run_objects; /* .o and .a only: define PREFIX_run; may refer to kernels (by ArtDef.symbol) and to
                                      PREFIX_weights, which the writer defines */
     uint32_t n_run_objects;

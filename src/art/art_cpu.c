@@ -22,8 +22,12 @@ static const struct {
     ArtMachine machine;
     const char *name, *features;
 } levels[] = {
-    {ART_X86_64, "x86-64", ""},      {ART_X86_64, "generic", ""},    {ART_X86_64, "x86-64-v2", V2},
-    {ART_X86_64, "x86-64-v3", V3},   {ART_X86_64, "x86-64-v4", V4},  {ART_AARCH64, "generic", "+fp-armv8,+neon"},
+    {ART_X86_64, "x86-64", ""},
+    {ART_X86_64, "generic", ""},
+    {ART_X86_64, "x86-64-v2", V2},
+    {ART_X86_64, "x86-64-v3", V3},
+    {ART_X86_64, "x86-64-v4", V4},
+    {ART_AARCH64, "generic", "+fp-armv8,+neon"},
     {ART_AARCH64, "armv8-a", "+fp-armv8,+neon"},
 };
 
@@ -33,12 +37,15 @@ bool art_cpu_features(Context *ctx, ArtMachine machine, const char *name, const 
     size_t n_rows = machine == ART_X86_64 ? IG_COUNT(x86_features) : IG_COUNT(arm_features);
     *bits = 0;
     for (size_t i = 0; !features && i < IG_COUNT(levels); i++)
-        if (levels[i].machine == machine && strcmp(levels[i].name, name) == 0) features = levels[i].features;
-    if (!features) return diag_report(ctx, 0, DIAG_art_cpu, name);
+        if (levels[i].machine == machine && strcmp(levels[i].name, name) == 0)
+            features = levels[i].features;
+    if (!features)
+        return diag_report(ctx, 0, DIAG_art_cpu, name);
     for (const char *p = features; *p;) {
         size_t length = strcspn(p, ",");
         for (size_t i = 0; *p == '+' && i < n_rows; i++)
-            if (strlen(rows[i].name) == length - 1 && memcmp(rows[i].name, p + 1, length - 1) == 0) *bits |= rows[i].bit;
+            if (strlen(rows[i].name) == length - 1 && memcmp(rows[i].name, p + 1, length - 1) == 0)
+                *bits |= rows[i].bit;
         p += length + (p[length] == ',');
     }
     return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An ArtImage as the tables of format.h, and the weights as a stream. The image comes from the driver, but what it holds
- * comes from a model, so limits of the format are diagnostics; contradictions are bugs, caught by running art_check, the
- * gate that every reader uses, over the result.
+ * An ArtImage as the tables of format.h, and the weights as a stream. The image comes from the driver, but what it
+ * holds comes from a model, so limits of the format are diagnostics; contradictions are bugs, caught by running
+ * art_check, the gate that every reader uses, over the result.
  */
 #include "art/art_int.h"
 
@@ -18,13 +18,15 @@ void art_sink_write(ArtSink *sink, const void *data, size_t bytes)
 void art_sink_zeros(ArtSink *sink, uint64_t count)
 {
     static const uint8_t zeros[4096];
-    for (; count > sizeof zeros; count -= sizeof zeros) art_sink_write(sink, zeros, sizeof zeros);
+    for (; count > sizeof zeros; count -= sizeof zeros)
+        art_sink_write(sink, zeros, sizeof zeros);
     art_sink_write(sink, zeros, (size_t)count);
 }
 
 uint64_t art_weights_bytes(const ArtImage *image)
 {
-    if (image->n_weights == 0) return 0;
+    if (image->n_weights == 0)
+        return 0;
     const ArtWeight *last = &image->weights[image->n_weights - 1];
     return art_round(last->offset + last->bytes, ART_ALIGN);
 }
@@ -36,7 +38,8 @@ bool art_sink_weights(Context *ctx, ArtSink *sink, const ArtImage *image, uint64
         uint64_t at = start + w->offset;
         IG_CHECK(ctx, at >= sink->written && w->offset % ART_ALIGN == 0);
         art_sink_zeros(sink, at - sink->written);
-        if (w->bytes && !w->write(w->user, sink)) return false;
+        if (w->bytes && !w->write(w->user, sink))
+            return false;
         if (sink->written != at + w->bytes)
             ig_bug(ctx, "weight '%s': %llu bytes written, %llu declared", art_or_empty(w->name),
                    (unsigned long long)(sink->written - at), (unsigned long long)w->bytes);
@@ -67,7 +70,8 @@ typedef struct Describe {
 
 static ArtText add_text(Describe *d, const char *text)
 {
-    if (!text || !*text) return 0;
+    if (!text || !*text)
+        return 0;
     size_t at = d->strings.len;
     text_add_n(&d->strings, text, strlen(text) + 1);
     return (ArtText)at;
@@ -79,12 +83,16 @@ static bool describe_value(Describe *d, const ArtValue *v, const char *what, Art
     bool good = v->rank <= ART_MAX_RANK;
     for (uint32_t i = 0; good && i < v->rank; i++)
         good = v->dims[i] >= 0 && !__builtin_mul_overflow(n, (uint64_t)v->dims[i], &n);
-    *rec = (ArtRecValue){.name = add_text(d, v->name), .dtype = (uint32_t)dtype_to_onnx(v->dtype), .rank = v->rank,
-                         .first_dim = d->dims.len, .offset = v->offset};
+    *rec = (ArtRecValue){.name = add_text(d, v->name),
+                         .dtype = (uint32_t)dtype_to_onnx(v->dtype),
+                         .rank = v->rank,
+                         .first_dim = d->dims.len,
+                         .offset = v->offset};
     if (!good || !dtype_bytes(v->dtype, n, &rec->bytes))
-        return diag_report(d->ctx, 0, DIAG_art_limit, str_format(d->ctx, "%s '%s' has no static packed size", what,
-                                                                 art_or_empty(v->name)));
-    for (uint32_t i = 0; i < v->rank; i++) vec_push(d->arena, &d->dims, v->dims[i]);
+        return diag_report(d->ctx, 0, DIAG_art_limit,
+                           str_format(d->ctx, "%s '%s' has no static packed size", what, art_or_empty(v->name)));
+    for (uint32_t i = 0; i < v->rank; i++)
+        vec_push(d->arena, &d->dims, v->dims[i]);
     return true;
 }
 
@@ -92,7 +100,8 @@ static bool describe_values(Describe *d, const ArtValue *values, uint32_t n, con
 {
     for (uint32_t i = 0; i < n; i++) {
         ArtRecValue rec;
-        if (!describe_value(d, &values[i], what, &rec)) return false;
+        if (!describe_value(d, &values[i], what, &rec))
+            return false;
         vec_push(d->arena, &d->values, rec);
     }
     return true;
@@ -143,8 +152,12 @@ static bool describe_code(Describe *d)
     const ArtImage *image = d->image;
     for (uint32_t i = 0; i < image->n_kernels; i++) {
         const ArtKernel *k = &image->kernels[i];
-        ArtRecKernel rec = {add_text(d, k->symbol), add_text(d, k->nodes), add_text(d, k->line),
-                            add_text(d, k->classes), k->flops, k->bytes};
+        ArtRecKernel rec = {add_text(d, k->symbol),
+                            add_text(d, k->nodes),
+                            add_text(d, k->line),
+                            add_text(d, k->classes),
+                            k->flops,
+                            k->bytes};
         vec_push(d->arena, &d->kernels, rec);
     }
     for (uint32_t v = 0; v < image->n_variants; v++) {
@@ -153,7 +166,8 @@ static bool describe_code(Describe *d)
                               &rec.features))
             return false;
         vec_push(d->arena, &d->variants, rec);
-        for (uint32_t k = 0; k < image->n_kernels; k++) vec_push(d->arena, &d->code, (ArtRecCode){0});
+        for (uint32_t k = 0; k < image->n_kernels; k++)
+            vec_push(d->arena, &d->code, (ArtRecCode){0});
     }
     return true;
 }
@@ -183,7 +197,8 @@ static ArtHeader *assemble(Describe *d, ArtHeader *head)
         {&head->strings, d->strings.data, d->strings.len, 1},
     };
     uint64_t size = sizeof *head;
-    for (size_t i = 0; i < IG_COUNT(pieces); i++) size += art_round(pieces[i].count * pieces[i].record, 8);
+    for (size_t i = 0; i < IG_COUNT(pieces); i++)
+        size += art_round(pieces[i].count * pieces[i].record, 8);
     if (size > INT32_MAX) {
         diag_report(d->ctx, 0, DIAG_art_limit, "its description is larger than 2 GiB");
         return NULL;
@@ -193,7 +208,8 @@ static ArtHeader *assemble(Describe *d, ArtHeader *head)
     uint64_t at = sizeof *head;
     for (size_t i = 0; i < IG_COUNT(pieces); i++) {
         *pieces[i].ref = (ArtRef){(uint32_t)at, (uint32_t)pieces[i].count};
-        if (pieces[i].count) memcpy(out + at, pieces[i].data, pieces[i].count * pieces[i].record);
+        if (pieces[i].count)
+            memcpy(out + at, pieces[i].data, pieces[i].count * pieces[i].record);
         at += art_round(pieces[i].count * pieces[i].record, 8);
     }
     memcpy(out, head, sizeof *head);
@@ -221,22 +237,27 @@ ArtHeader *art_describe(Context *ctx, Arena *arena, const ArtImage *image)
     sha256_end(&sha, head.compiler_sha256);
     for (uint32_t i = 0; i < image->n_states; i++) {
         ArtRecValue rec;
-        if (!describe_value(&d, &image->states[i], "state", &rec)) return NULL;
+        if (!describe_value(&d, &image->states[i], "state", &rec))
+            return NULL;
         vec_push(arena, &d.states, rec);
         uint64_t end = art_round(rec.offset + rec.bytes, ART_ALIGN);
         head.state_bytes = end > head.state_bytes ? end : head.state_bytes;
     }
     for (uint32_t i = 0; i < image->n_entries; i++)
-        if (!describe_entry(&d, &image->entries[i])) return NULL;
-    if (!describe_code(&d)) return NULL;
+        if (!describe_entry(&d, &image->entries[i]))
+            return NULL;
+    if (!describe_code(&d))
+        return NULL;
     for (uint32_t i = 0; i < image->n_weights; i++) {
         const ArtWeight *w = &image->weights[i];
         ArtRecWeight rec = {add_text(&d, w->name), 0, w->offset, w->bytes};
         vec_push(arena, &d.weights, rec);
     }
     ArtHeader *out = assemble(&d, &head);
-    if (!out) return NULL;
+    if (!out)
+        return NULL;
     out->file_bytes = out->weights_bytes + sizeof(ArtTrailer); /* replaced at layout */
-    if (!art_check(out, out->bytes)) ig_bug(ctx, "artifact description contradicts itself (an index or offset in it)");
+    if (!art_check(out, out->bytes))
+        ig_bug(ctx, "artifact description contradicts itself (an index or offset in it)");
     return out;
 }

@@ -20,11 +20,14 @@ static uint32_t get32(const uint8_t *p)
  * return register, augmentation length 1, encoding. */
 static bool cie_is_plain(const uint8_t *p, const uint8_t *end)
 {
-    if (end - p < 12 || (p[8] != 1 && p[8] != 3) || memcmp(p + 9, "zR", 3) != 0) return false;
+    if (end - p < 12 || (p[8] != 1 && p[8] != 3) || memcmp(p + 9, "zR", 3) != 0)
+        return false;
     p += 12;
     for (int i = 0; i < 4; i++) { /* code alignment, data alignment, return register, augmentation length */
-        while (p < end && (*p & 0x80)) p++;
-        if (p++ >= end) return false;
+        while (p < end && (*p & 0x80))
+            p++;
+        if (p++ >= end)
+            return false;
     }
     return p < end && *p == PCREL_SDATA4;
 }
@@ -35,13 +38,18 @@ static uint32_t frame_walk(const uint8_t *data, uint64_t size, uint64_t *offsets
     uint32_t count = 0;
     for (uint64_t at = 0; at + 4 <= size;) {
         uint64_t length = get32(data + at);
-        if (length == 0) break;
-        if (length < 8 || length >= 0xfffffff0 || !art_in(at + 4, length, size)) return 0;
+        if (length == 0)
+            break;
+        if (length < 8 || length >= 0xfffffff0 || !art_in(at + 4, length, size))
+            return 0;
         if (get32(data + at + 4) == 0) {
-            if (!cie_is_plain(data + at, data + at + 4 + length)) return 0;
+            if (!cie_is_plain(data + at, data + at + 4 + length))
+                return 0;
         } else {
-            if (length < 12) return 0;
-            if (offsets) offsets[count] = at;
+            if (length < 12)
+                return 0;
+            if (offsets)
+                offsets[count] = at;
             count++;
         }
         at += 4 + length;

@@ -70,7 +70,8 @@ typedef struct Link {
 
 /* Parses all objects, places their sections, finds kernels. Run objects take part if `prefix` is given. */
 bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image, const char *prefix);
-/* The target of a reference from `object` to its symbol `index`. A reference to the weights symbol gives object = NULL. */
+/* The target of a reference from `object` to its symbol `index`. A reference to the weights symbol gives object = NULL.
+ */
 bool link_resolve(const Link *link, const LinkObject *object, uint32_t index, LinkSymbol *target);
 /* Address of a defined symbol once the parts have addresses; relative to its part before. */
 uint64_t link_address(const Link *link, LinkSymbol symbol);
@@ -86,11 +87,13 @@ typedef struct RelocRow {
 } RelocRow;
 const RelocRow *reloc_find(ArtMachine machine, uint32_t type); /* NULL: unknown */
 typedef enum RelocResult { RELOC_DONE, RELOC_ABSOLUTE, RELOC_RANGE, RELOC_FORM } RelocResult;
-/* Patches `place`, which has at least reloc_bytes and two bytes before it; s symbol, a addend, p address of the place. */
+/* Patches `place`, which has at least reloc_bytes and two bytes before it; s symbol, a addend, p address of the place.
+ */
 RelocResult reloc_apply(const RelocRow *row, uint8_t *place, uint64_t s, int64_t a, uint64_t p);
 uint32_t reloc_bytes(const RelocRow *row);
 
-/* ---- art_frame.c: .eh_frame_hdr (LSB 5.0, section 10.6) ------------------------------------------------------------ */
+/* ---- art_frame.c: .eh_frame_hdr (LSB 5.0, section 10.6) ------------------------------------------------------------
+ */
 
 /* Number of frame descriptions, or 0 where their pointers are not the pc-relative 32-bit form. */
 uint32_t frame_count(const uint8_t *eh_frame, uint64_t size);
@@ -98,7 +101,8 @@ uint32_t frame_count(const uint8_t *eh_frame, uint64_t size);
 void frame_write_header(uint8_t *out, uint64_t out_address, const uint8_t *eh_frame, uint64_t size, uint64_t address,
                         uint32_t count, Arena *arena);
 
-/* ---- art_describe.c ------------------------------------------------------------------------------------------------ */
+/* ---- art_describe.c ------------------------------------------------------------------------------------------------
+ */
 
 /* The description as bytes, all but what depends on the layout (code, weights, file_bytes, build_id). */
 ArtHeader *art_describe(Context *ctx, Arena *arena, const ArtImage *image);

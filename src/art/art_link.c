@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linking without a linker. Kernel objects are position-independent, read-only and closed: they have code, constants and
- * unwind tables, no data, and refer only to one another. So a link is: concatenate the sections by kind, find each
+ * Linking without a linker. Kernel objects are position-independent, read-only and closed: they have code, constants
+ * and unwind tables, no data, and refer only to one another. So a link is: concatenate the sections by kind, find each
  * symbol in its variant, patch the places. Whatever does not fit that picture is refused by name.
  */
 #include "art/art_int.h"
@@ -24,7 +24,8 @@ static bool bad_object(Link *link, const LinkObject *o, const char *why)
 static bool classify(Link *link, LinkObject *o, const Elf64_Shdr *sh, LinkSection *s)
 {
     s->out = OUT_NONE;
-    if (!(sh->sh_flags & SHF_ALLOC) || sh->sh_size == 0 || sh->sh_type == SHT_NOTE) return true;
+    if (!(sh->sh_flags & SHF_ALLOC) || sh->sh_size == 0 || sh->sh_type == SHT_NOTE)
+        return true;
     if (sh->sh_flags & (SHF_WRITE | SHF_TLS))
         return bad_object(link, o, str_format(link->ctx, "section %s holds writable data", s->name));
     if (strcmp(s->name, ".eh_frame") == 0)
@@ -40,8 +41,10 @@ static bool classify(Link *link, LinkObject *o, const Elf64_Shdr *sh, LinkSectio
 static void place_section(Link *link, LinkSection *s, uint64_t align)
 {
     LinkPart *part = &link->parts[s->out];
-    if (align == 0) align = 1;
-    if (s->out == OUT_EH_FRAME) align = 4;
+    if (align == 0)
+        align = 1;
+    if (s->out == OUT_EH_FRAME)
+        align = 4;
     part->align = align > part->align ? align : part->align;
     s->at = art_round(part->size, align);
     part->size = s->at + s->size;
@@ -58,34 +61,44 @@ static bool parse_sections(Link *link, LinkObject *o, const Elf64_Ehdr *eh)
     for (uint32_t i = 0; i < eh->e_shnum; i++)
         if (headers[i].sh_type != SHT_NOBITS && !art_in(headers[i].sh_offset, headers[i].sh_size, size))
             return bad_object(link, o, "a section lies outside the file");
-    if (eh->e_shstrndx >= eh->e_shnum) return bad_object(link, o, "no section names");
+    if (eh->e_shstrndx >= eh->e_shnum)
+        return bad_object(link, o, "no section names");
     const Elf64_Shdr *names = &headers[eh->e_shstrndx];
     uint32_t symtab = 0;
     for (uint32_t i = 0; i < eh->e_shnum; i++) {
         Elf64_Shdr *sh = &headers[i];
         LinkSection *s = &o->sections[i];
-        if (sh->sh_name >= names->sh_size || !memchr(data + names->sh_offset + sh->sh_name, 0, names->sh_size - sh->sh_name))
+        if (sh->sh_name >= names->sh_size ||
+            !memchr(data + names->sh_offset + sh->sh_name, 0, names->sh_size - sh->sh_name))
             return bad_object(link, o, "a section name lies outside the file");
         s->name = str_intern(link->ctx, (const char *)data + names->sh_offset + sh->sh_name);
         s->data = data + sh->sh_offset;
         s->size = sh->sh_size;
-        if (!classify(link, o, sh, s)) return false;
-        if (s->out != OUT_NONE) place_section(link, s, sh->sh_addralign);
-        if (sh->sh_type == SHT_SYMTAB) symtab = i;
+        if (!classify(link, o, sh, s))
+            return false;
+        if (s->out != OUT_NONE)
+            place_section(link, s, sh->sh_addralign);
+        if (sh->sh_type == SHT_SYMTAB)
+            symtab = i;
     }
     for (uint32_t i = 0; i < eh->e_shnum; i++) { /* relocations, now that all sections are known */
         Elf64_Shdr *sh = &headers[i];
-        if ((sh->sh_type != SHT_RELA && sh->sh_type != SHT_REL) || sh->sh_info >= eh->e_shnum) continue;
+        if ((sh->sh_type != SHT_RELA && sh->sh_type != SHT_REL) || sh->sh_info >= eh->e_shnum)
+            continue;
         LinkSection *s = &o->sections[sh->sh_info];
-        if (s->out == OUT_NONE) continue;
-        if (sh->sh_type == SHT_REL) return bad_object(link, o, "relocations without addends");
+        if (s->out == OUT_NONE)
+            continue;
+        if (sh->sh_type == SHT_REL)
+            return bad_object(link, o, "relocations without addends");
         s->n_relas = (uint32_t)(sh->sh_size / sizeof(Elf64_Rela));
         s->relas = ARENA_ARRAY(link->arena, Elf64_Rela, (size_t)s->n_relas + 1);
         memcpy(s->relas, data + sh->sh_offset, s->n_relas * sizeof(Elf64_Rela));
     }
-    if (symtab == 0) return true;
+    if (symtab == 0)
+        return true;
     Elf64_Shdr *sh = &headers[symtab];
-    if (sh->sh_link >= eh->e_shnum) return bad_object(link, o, "no symbol names");
+    if (sh->sh_link >= eh->e_shnum)
+        return bad_object(link, o, "no symbol names");
     const Elf64_Shdr *str = &headers[sh->sh_link];
     o->n_symbols = (uint32_t)(sh->sh_size / sizeof(Elf64_Sym));
     o->symbols = ARENA_ARRAY(link->arena, Elf64_Sym, (size_t)o->n_symbols + 1);
@@ -112,18 +125,22 @@ static bool parse_object(Link *link, LinkObject *o)
 {
     Elf64_Ehdr eh;
     const ArtObject *object = o->object;
-    if (object->size < sizeof eh) return bad_object(link, o, "it is too short for ELF");
+    if (object->size < sizeof eh)
+        return bad_object(link, o, "it is too short for ELF");
     memcpy(&eh, object->data, sizeof eh);
     uint16_t machine = link->image->machine == ART_X86_64 ? EM_X86_64 : EM_AARCH64;
     if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_ident[EI_CLASS] != ELFCLASS64 ||
         eh.e_ident[EI_DATA] != ELFDATA2LSB || eh.e_type != ET_REL || eh.e_shentsize != sizeof(Elf64_Shdr) ||
         !art_in(eh.e_shoff, (uint64_t)eh.e_shnum * sizeof(Elf64_Shdr), object->size))
         return bad_object(link, o, "it is not a relocatable ELF64 little-endian file");
-    if (eh.e_machine != machine) return bad_object(link, o, "it is for another machine");
-    if (!parse_sections(link, o, &eh)) return false;
+    if (eh.e_machine != machine)
+        return bad_object(link, o, "it is for another machine");
+    if (!parse_sections(link, o, &eh))
+        return false;
     for (uint32_t i = 1; i < o->n_symbols; i++) {
         int bind = ELF64_ST_BIND(o->symbols[i].st_info);
-        if (bind == STB_LOCAL || !symbol_defined(o, i)) continue;
+        if (bind == STB_LOCAL || !symbol_defined(o, i))
+            continue;
         void **slot = map_slot(link->globals[o->variant], KEY(o->names[i]));
         if (*slot)
             return bad_object(link, o, str_format(link->ctx, "symbol '%s' is defined twice", o->names[i]));
@@ -144,14 +161,16 @@ static Str shown_name(Link *link, Map *taken, uint32_t variant, uint32_t kernel)
     text_init(&text, link->arena);
     for (const char *p = art_or_empty(image->kernels[kernel].symbol); *p; p++)
         text_add_n(&text, isalnum((unsigned char)*p) || *p == '_' || *p == '.' || *p == '$' ? p : "_", 1);
-    if (text.len == 0) text_add(&text, "kernel");
+    if (text.len == 0)
+        text_add(&text, "kernel");
     if (image->n_variants > 1) {
         text_add(&text, ".");
         for (const char *p = image->variants[variant].name; *p; p++)
             text_add_n(&text, isalnum((unsigned char)*p) ? p : "_", 1);
     }
     Str name = str_intern(link->ctx, text.data);
-    for (int n = 2; map_has(taken, KEY(name)); n++) name = str_format(link->ctx, "%s.%d", text.data, n);
+    for (int n = 2; map_has(taken, KEY(name)); n++)
+        name = str_format(link->ctx, "%s.%d", text.data, n);
     map_set(taken, KEY(name), (void *)(uintptr_t)name);
     return name;
 }
@@ -164,7 +183,8 @@ static bool find_kernels(Link *link)
     bool good = true;
     for (uint32_t i = 0; i < link->n_objects; i++) {
         LinkObject *o = &link->objects[i];
-        if (o->variant >= image->n_variants) continue;
+        if (o->variant >= image->n_variants)
+            continue;
         for (uint32_t d = 0; d < o->object->n_defs; d++) {
             const ArtDef *def = &o->object->defs[d];
             LinkSymbol *symbol = map_get(link->globals[o->variant], KEY(str_intern(link->ctx, def->symbol)));
@@ -174,7 +194,8 @@ static bool find_kernels(Link *link)
                 continue;
             }
             link->kernels[(size_t)o->variant * image->n_kernels + def->kernel] = *symbol;
-            if (!o->shown[symbol->index]) o->shown[symbol->index] = shown_name(link, taken, o->variant, def->kernel);
+            if (!o->shown[symbol->index])
+                o->shown[symbol->index] = shown_name(link, taken, o->variant, def->kernel);
         }
     }
     for (uint32_t v = 0; good && v < image->n_variants; v++)
@@ -188,11 +209,14 @@ bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image,
 {
     *link = (Link){.ctx = ctx, .arena = arena, .image = image};
     uint32_t n = prefix ? image->n_run_objects : 0, next = 0;
-    for (uint32_t v = 0; v < image->n_variants; v++) n += image->variants[v].n_objects;
+    for (uint32_t v = 0; v < image->n_variants; v++)
+        n += image->variants[v].n_objects;
     link->objects = ARENA_ARRAY(arena, LinkObject, (size_t)n + 1);
     link->globals = ARENA_ARRAY(arena, Map *, (size_t)image->n_variants + 1);
-    for (uint32_t v = 0; v <= image->n_variants; v++) link->globals[v] = map_create(arena);
-    if (prefix) link->weights_symbol = str_format(ctx, "%s_weights", prefix);
+    for (uint32_t v = 0; v <= image->n_variants; v++)
+        link->globals[v] = map_create(arena);
+    if (prefix)
+        link->weights_symbol = str_format(ctx, "%s_weights", prefix);
     for (uint32_t v = 0; v <= image->n_variants; v++) {
         bool run = v == image->n_variants;
         uint32_t count = !run ? image->variants[v].n_objects : prefix ? image->n_run_objects : 0;
@@ -202,15 +226,20 @@ bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image,
             o->variant = v;
             o->object = &objects[i];
             link->n_objects = next;
-            if (!parse_object(link, o)) return false;
+            if (!parse_object(link, o))
+                return false;
         }
     }
     for (int p = 0; p < OUT_COUNT; p++) {
         LinkPart *part = &link->parts[p];
-        if (part->align == 0) part->align = 1;
-        if (p == OUT_EH_FRAME && part->size > 0) part->size += 4; /* the zero length that ends the table */
-        part->data = (uint8_t *)arena_alloc(arena, part->size + 17) + 16; /* reloc_apply looks at the two bytes before */
-        if (p == OUT_TEXT && image->machine == ART_X86_64) memset(part->data, 0xcc, part->size);
+        if (part->align == 0)
+            part->align = 1;
+        if (p == OUT_EH_FRAME && part->size > 0)
+            part->size += 4; /* the zero length that ends the table */
+        part->data =
+            (uint8_t *)arena_alloc(arena, part->size + 17) + 16; /* reloc_apply looks at the two bytes before */
+        if (p == OUT_TEXT && image->machine == ART_X86_64)
+            memset(part->data, 0xcc, part->size);
     }
     for (uint32_t i = 0; i < link->n_objects; i++)
         for (uint32_t s = 0; s < link->objects[i].n_sections; s++) {
@@ -225,18 +254,22 @@ bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image,
 
 bool link_resolve(const Link *link, const LinkObject *object, uint32_t index, LinkSymbol *target)
 {
-    if (index >= object->n_symbols) return bad_object((Link *)link, object, "a relocation names no symbol");
+    if (index >= object->n_symbols)
+        return bad_object((Link *)link, object, "a relocation names no symbol");
     *target = (LinkSymbol){object, index};
-    if (symbol_defined(object, index)) return true;
+    if (symbol_defined(object, index))
+        return true;
     const char *name = object->names[index];
     const LinkSymbol *found = map_get(link->globals[object->variant], KEY(name));
-    if (!found && object->variant == link->image->n_variants) found = map_get(link->globals[0], KEY(name));
+    if (!found && object->variant == link->image->n_variants)
+        found = map_get(link->globals[0], KEY(name));
     if (found) {
         *target = *found;
         return true;
     }
     *target = (LinkSymbol){NULL, 0};
-    if (link->weights_symbol == name && object->variant == link->image->n_variants) return true;
+    if (link->weights_symbol == name && object->variant == link->image->n_variants)
+        return true;
     return diag_report(link->ctx, 0, DIAG_art_undefined, name, variant_name(link, object->variant));
 }
 
@@ -252,8 +285,10 @@ static bool relocate_one(Link *link, const LinkObject *o, const LinkSection *s, 
     const RelocRow *row = reloc_find(link->image->machine, (uint32_t)ELF64_R_TYPE(rela->r_info));
     const char *machine = link->image->machine == ART_X86_64 ? "x86-64" : "aarch64";
     LinkSymbol target;
-    if (ELF64_R_TYPE(rela->r_info) == 0) return true; /* R_*_NONE */
-    if (!link_resolve(link, o, (uint32_t)ELF64_R_SYM(rela->r_info), &target)) return false;
+    if (ELF64_R_TYPE(rela->r_info) == 0)
+        return true; /* R_*_NONE */
+    if (!link_resolve(link, o, (uint32_t)ELF64_R_SYM(rela->r_info), &target))
+        return false;
     const char *name = target.object ? target.object->names[target.index] : link->weights_symbol;
     if (!row)
         return diag_report(link->ctx, 0, DIAG_art_relocation, (unsigned)ELF64_R_TYPE(rela->r_info), name, s->name,
@@ -263,11 +298,14 @@ static bool relocate_one(Link *link, const LinkObject *o, const LinkSection *s, 
     LinkPart *part = &link->parts[s->out];
     uint64_t at = s->at + rela->r_offset;
     switch (reloc_apply(row, part->data + at, link_address(link, target), rela->r_addend, part->address + at)) {
-    case RELOC_DONE: return true;
+    case RELOC_DONE:
+        return true;
     case RELOC_ABSOLUTE:
         return diag_report(link->ctx, 0, DIAG_art_place, row->name, name, s->name, "needs an absolute address");
-    case RELOC_RANGE: return diag_report(link->ctx, 0, DIAG_art_place, row->name, name, s->name, "is out of reach");
-    default: return diag_report(link->ctx, 0, DIAG_art_place, row->name, name, s->name, "sits on an unfit instruction");
+    case RELOC_RANGE:
+        return diag_report(link->ctx, 0, DIAG_art_place, row->name, name, s->name, "is out of reach");
+    default:
+        return diag_report(link->ctx, 0, DIAG_art_place, row->name, name, s->name, "sits on an unfit instruction");
     }
 }
 

@@ -42,8 +42,7 @@ static const struct {
     [O_STRTAB] = {".strtab", SHT_STRTAB, 0, 0, 0, 0},
     [O_SHSTRTAB] = {".shstrtab", SHT_STRTAB, 0, 0, 0, 0},
 };
-static const int section_of[OUT_COUNT] = {
-    [OUT_TEXT] = O_TEXT, [OUT_RODATA] = O_RODATA, [OUT_EH_FRAME] = O_EH_FRAME};
+static const int section_of[OUT_COUNT] = {[OUT_TEXT] = O_TEXT, [OUT_RODATA] = O_RODATA, [OUT_EH_FRAME] = O_EH_FRAME};
 
 typedef struct Merge {
     Context *ctx;
@@ -63,7 +62,8 @@ typedef struct Merge {
     uint64_t bytes;
 } Merge;
 
-/* ---- symbols and relocations -------------------------------------------------------------------------------------- */
+/* ---- symbols and relocations --------------------------------------------------------------------------------------
+ */
 
 static uint32_t add_symbol(Merge *m, const char *name, int bind, int type, int section, uint64_t value, uint64_t size)
 {
@@ -94,16 +94,19 @@ static void add_symbols(Merge *m, bool exported)
         for (uint32_t i = 1; i < o->n_symbols; i++) {
             const Elf64_Sym *sym = &o->symbols[i];
             int type = ELF64_ST_TYPE(sym->st_info);
-            if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= o->n_sections || is_exported(m, o, i) != exported) continue;
+            if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= o->n_sections || is_exported(m, o, i) != exported)
+                continue;
             const LinkSection *s = &o->sections[sym->st_shndx];
-            if (s->out == OUT_NONE) continue;
+            if (s->out == OUT_NONE)
+                continue;
             if (type == STT_SECTION) { /* the merged section's symbol is its number 1 + part */
                 m->numbers[n][i] = 1 + (uint32_t)s->out;
                 continue;
             }
             m->numbers[n][i] = add_symbol(m, o->shown[i] ? o->shown[i] : o->names[i], exported ? STB_GLOBAL : STB_LOCAL,
                                           type, section_of[s->out], s->at + sym->st_value, sym->st_size);
-            if (exported) vec_push(m->arena, &m->globals, o->names[i]);
+            if (exported)
+                vec_push(m->arena, &m->globals, o->names[i]);
         }
     }
 }
@@ -112,8 +115,10 @@ static bool move_relocation(Merge *m, const LinkObject *o, const LinkSection *s,
 {
     uint32_t type = (uint32_t)ELF64_R_TYPE(rela.r_info), number = m->weights_number;
     LinkSymbol target;
-    if (type == 0) return true;
-    if (!link_resolve(&m->link, o, (uint32_t)ELF64_R_SYM(rela.r_info), &target)) return false;
+    if (type == 0)
+        return true;
+    if (!link_resolve(&m->link, o, (uint32_t)ELF64_R_SYM(rela.r_info), &target))
+        return false;
     if (!reloc_find(m->image->machine, type))
         return diag_report(m->ctx, 0, DIAG_art_relocation, (unsigned)type,
                            target.object ? target.object->names[target.index] : m->link.weights_symbol, s->name,
@@ -142,7 +147,8 @@ static bool move_relocations(Merge *m)
     return good;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------------------------------------------------
+ */
 
 static void put_section(Merge *m, int index, const void *data, uint64_t size, uint64_t align)
 {
@@ -156,7 +162,8 @@ static void put_section(Merge *m, int index, const void *data, uint64_t size, ui
                                       .sh_info = rows[index].info,
                                       .sh_addralign = index ? align : 0,
                                       .sh_entsize = rows[index].entsize};
-    if (index) text_add_n(&m->shstrtab, rows[index].name, strlen(rows[index].name) + 1);
+    if (index)
+        text_add_n(&m->shstrtab, rows[index].name, strlen(rows[index].name) + 1);
     m->data[index] = data;
     m->bytes += size;
 }
@@ -169,9 +176,11 @@ static void lay_out(Merge *m)
     for (int i = 0; i < OUT_COUNT; i++) {
         LinkPart *part = &m->link.parts[order[i]];
         uint64_t size = part->size;
-        if (order[i] == OUT_EH_FRAME && size) size -= 4; /* the end mark belongs to the final link */
+        if (order[i] == OUT_EH_FRAME && size)
+            size -= 4; /* the end mark belongs to the final link */
         put_section(m, section_of[order[i]], part->data, size, part->align);
-        put_section(m, section_of[order[i]] + 1, m->relas[order[i]].data, m->relas[order[i]].len * sizeof(Elf64_Rela), 8);
+        put_section(m, section_of[order[i]] + 1, m->relas[order[i]].data, m->relas[order[i]].len * sizeof(Elf64_Rela),
+                    8);
     }
     put_section(m, O_WEIGHTS, NULL, art_weights_bytes(m->image), ART_ALIGN);
     put_section(m, O_STACK, NULL, 0, 1);
@@ -200,7 +209,8 @@ static void lay_out(Merge *m)
 static bool check_image(Context *ctx, const ArtImage *image, const char *prefix)
 {
     bool identifier = isalpha((unsigned char)*prefix) || *prefix == '_';
-    for (const char *p = prefix; *p; p++) identifier = identifier && (isalnum((unsigned char)*p) || *p == '_');
+    for (const char *p = prefix; *p; p++)
+        identifier = identifier && (isalnum((unsigned char)*p) || *p == '_');
     if (!identifier)
         return diag_report(ctx, 0, DIAG_art_limit, str_format(ctx, "'%s' is not a C identifier to name it by", prefix));
     if (image->n_variants != 1 || image->n_entries == 0)
@@ -225,7 +235,8 @@ static bool merge(Merge *m, Context *ctx, Arena *arena, const ArtImage *image, c
     for (uint32_t i = 0; i < m->link.n_objects; i++)
         m->numbers[i] = ARENA_ARRAY(arena, uint32_t, (size_t)m->link.objects[i].n_symbols + 1);
     add_symbol(m, "", STB_LOCAL, STT_NOTYPE, 0, 0, 0);
-    for (int part = 0; part < OUT_COUNT; part++) add_symbol(m, "", STB_LOCAL, STT_SECTION, section_of[part], 0, 0);
+    for (int part = 0; part < OUT_COUNT; part++)
+        add_symbol(m, "", STB_LOCAL, STT_SECTION, section_of[part], 0, 0);
     m->weights_number =
         add_symbol(m, m->link.weights_symbol, STB_LOCAL, STT_OBJECT, O_WEIGHTS, 0, art_weights_bytes(image));
     add_symbols(m, false);
@@ -233,14 +244,18 @@ static bool merge(Merge *m, Context *ctx, Arena *arena, const ArtImage *image, c
     add_symbols(m, true);
     Str run = str_format(ctx, "%s_run", prefix);
     bool has_run = false;
-    for (uint32_t i = 0; i < m->globals.len; i++) has_run = has_run || m->globals.data[i] == run;
-    if (!has_run) return diag_report(ctx, 0, DIAG_art_undefined, run, "run");
-    if (!move_relocations(m)) return false;
+    for (uint32_t i = 0; i < m->globals.len; i++)
+        has_run = has_run || m->globals.data[i] == run;
+    if (!has_run)
+        return diag_report(ctx, 0, DIAG_art_undefined, run, "run");
+    if (!move_relocations(m))
+        return false;
     lay_out(m);
     return true;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------------------------------
+ */
 
 static bool write_object(Merge *m, ArtSink *sink)
 {
@@ -249,7 +264,8 @@ static bool write_object(Merge *m, ArtSink *sink)
     for (int i = 1; i < O_COUNT; i++) {
         art_sink_zeros(sink, base + m->sections[i].sh_offset - sink->written);
         if (i == O_WEIGHTS) {
-            if (!art_sink_weights(m->ctx, sink, m->image, sink->written)) return false;
+            if (!art_sink_weights(m->ctx, sink, m->image, sink->written))
+                return false;
         } else if (m->sections[i].sh_size) {
             art_sink_write(sink, m->data[i], m->sections[i].sh_size);
         }
@@ -263,7 +279,8 @@ static bool write_object(Merge *m, ArtSink *sink)
 static void write_member_header(ArtSink *sink, const char *name, uint64_t size)
 {
     char header[96];
-    snprintf(header, sizeof header, "%-16s%-12u%-6u%-6u%-8s%-10llu`\n", name, 0u, 0u, 0u, "644", (unsigned long long)size);
+    snprintf(header, sizeof header, "%-16s%-12u%-6u%-6u%-8s%-10llu`\n", name, 0u, 0u, 0u, "644",
+             (unsigned long long)size);
     art_sink_write(sink, header, 60);
 }
 
@@ -276,14 +293,16 @@ static void write_big_endian(ArtSink *sink, uint32_t x)
 static bool write_archive(Merge *m, ArtSink *sink)
 {
     uint64_t names = 0;
-    for (uint32_t i = 0; i < m->globals.len; i++) names += strlen(m->globals.data[i]) + 1;
+    for (uint32_t i = 0; i < m->globals.len; i++)
+        names += strlen(m->globals.data[i]) + 1;
     uint64_t table = art_round(4 + 4 * (uint64_t)m->globals.len + names, 2);
     if (m->bytes >= UINT64_C(10000000000))
         return diag_report(m->ctx, 0, DIAG_art_limit, "an archive member holds at most 10^10 bytes");
     art_sink_write(sink, "!<arch>\n", 8);
     write_member_header(sink, "/", table);
     write_big_endian(sink, m->globals.len);
-    for (uint32_t i = 0; i < m->globals.len; i++) write_big_endian(sink, (uint32_t)(8 + 60 + table));
+    for (uint32_t i = 0; i < m->globals.len; i++)
+        write_big_endian(sink, (uint32_t)(8 + 60 + table));
     for (uint32_t i = 0; i < m->globals.len; i++)
         art_sink_write(sink, m->globals.data[i], strlen(m->globals.data[i]) + 1);
     art_sink_zeros(sink, 8 + 60 + table - sink->written);
@@ -321,7 +340,8 @@ bool art_write_a(Context *ctx, const ArtImage *image, const char *prefix, const 
     return write_merged(ctx, image, prefix, path, write_archive);
 }
 
-/* ---- header --------------------------------------------------------------------------------------------------------- */
+/* ---- header ---------------------------------------------------------------------------------------------------------
+ */
 
 static void add_values(Text *text, const char *macro, const char *kind, const ArtHeader *h, const ArtRecValue *values,
                        uint32_t n)
@@ -333,9 +353,14 @@ static void add_values(Text *text, const char *macro, const char *kind, const Ar
         for (const char *p = art_text(h, values[i].name); *p; p++)
             text_add_n(text, isprint((unsigned char)*p) && *p != '*' && *p != '\\' ? p : "_", 1);
         text_addf(text, ": %s[", dtype_name(dtype_from_onnx(values[i].dtype)));
-        for (uint32_t k = 0; k < values[i].rank; k++) text_addf(text, "%s%lld", k ? "," : "", (long long)dims[k]);
+        for (uint32_t k = 0; k < values[i].rank; k++)
+            text_addf(text, "%s%lld", k ? "," : "", (long long)dims[k]);
         text_add(text, "] */\n");
     }
+    text_addf(text, "#define %s_%s_BYTES {", macro, kind); /* an initialiser, for loops over them */
+    for (uint32_t i = 0; i < n; i++)
+        text_addf(text, "%s%llu", i ? ", " : "", (unsigned long long)values[i].bytes);
+    text_add(text, n ? "}\n" : "0}\n");
 }
 
 bool art_write_h(Context *ctx, const ArtImage *image, const char *prefix, const char *path)
@@ -349,7 +374,8 @@ bool art_write_h(Context *ctx, const ArtImage *image, const char *prefix, const 
     const ArtRecEntry *e = ART_TABLE(h, entries, ArtRecEntry);
     const ArtRecValue *values = ART_TABLE(h, values, ArtRecValue) + e->first_value;
     char *macro = arena_printf(arena, "%s", prefix);
-    for (char *p = macro; *p; p++) *p = (char)toupper((unsigned char)*p);
+    for (char *p = macro; *p; p++)
+        *p = (char)toupper((unsigned char)*p);
     Text text;
     text_init(&text, arena);
     text_addf(&text,

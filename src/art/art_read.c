@@ -8,10 +8,13 @@
 
 static const ArtHeader *find(Context *ctx, const char *path, Blob *blob)
 {
-    if (!file_map(ctx, path, blob)) return NULL;
+    if (!file_map(ctx, path, blob))
+        return NULL;
     const ArtHeader *h = (uintptr_t)blob->data % 8 == 0 ? art_find(blob->data, blob->size) : NULL;
-    if (h && h->machine != EM_X86_64 && h->machine != EM_AARCH64) h = NULL;
-    if (!h) diag_report(ctx, 0, DIAG_art_format, path);
+    if (h && h->machine != EM_X86_64 && h->machine != EM_AARCH64)
+        h = NULL;
+    if (!h)
+        diag_report(ctx, 0, DIAG_art_format, path);
     return h;
 }
 
@@ -80,8 +83,12 @@ static void read_code(Arena *arena, const ArtHeader *h, ArtImage *image)
     ArtKernel *kernels = ARENA_ARRAY(arena, ArtKernel, (size_t)h->kernels.count + 1);
     for (uint32_t i = 0; i < h->kernels.count; i++) {
         const ArtRecKernel *k = ART_TABLE(h, kernels, ArtRecKernel) + i;
-        kernels[i] = (ArtKernel){art_text(h, k->symbol),  art_text(h, k->nodes), art_text(h, k->line),
-                                 art_text(h, k->classes), k->flops,              k->bytes};
+        kernels[i] = (ArtKernel){art_text(h, k->symbol),
+                                 art_text(h, k->nodes),
+                                 art_text(h, k->line),
+                                 art_text(h, k->classes),
+                                 k->flops,
+                                 k->bytes};
     }
     ArtVariant *variants = ARENA_ARRAY(arena, ArtVariant, (size_t)h->variants.count + 1);
     for (uint32_t i = 0; i < h->variants.count; i++) {
@@ -100,7 +107,8 @@ ArtInfo *art_read(Context *ctx, const char *path)
 {
     Blob blob;
     const ArtHeader *h = find(ctx, path, &blob);
-    if (!h) return NULL;
+    if (!h)
+        return NULL;
     Arena *arena = ctx_arena(ctx);
     ArtInfo *info = ARENA_NEW(arena, ArtInfo);
     info->file_bytes = h->file_bytes;
@@ -132,7 +140,8 @@ ArtInfo *art_read(Context *ctx, const char *path)
 bool art_verify(Context *ctx, const char *path)
 {
     Blob blob;
-    if (!find(ctx, path, &blob)) return false;
+    if (!find(ctx, path, &blob))
+        return false;
     uint64_t content = blob.size - sizeof(ArtTrailer);
     Sha256 sha;
     uint8_t digest[32];
@@ -150,7 +159,8 @@ bool art_is_artifact(const char *path)
 {
     Elf64_Ehdr eh;
     FILE *file = fopen(path, "rb");
-    if (!file) return false;
+    if (!file)
+        return false;
     bool whole = fread(&eh, sizeof eh, 1, file) == 1;
     fclose(file);
     return whole && memcmp(eh.e_ident, ELFMAG, SELFMAG) == 0;

@@ -26,7 +26,10 @@ enum {
     FIELD_LDST128
 };
 
-#define ROW(type, rule, field) {type, #type, rule, field}
+#define ROW(type, rule, field)                                                                                         \
+    {                                                                                                                  \
+        type, #type, rule, field                                                                                       \
+    }
 static const RelocRow x86_64_rows[] = {
     ROW(R_X86_64_PC32, RULE_PC, FIELD_32),
     ROW(R_X86_64_PLT32, RULE_PC, FIELD_32),
@@ -64,13 +67,17 @@ const RelocRow *reloc_find(ArtMachine machine, uint32_t type)
     const RelocRow *rows = machine == ART_X86_64 ? x86_64_rows : aarch64_rows;
     size_t n = machine == ART_X86_64 ? IG_COUNT(x86_64_rows) : IG_COUNT(aarch64_rows);
     for (size_t i = 0; i < n; i++)
-        if (rows[i].type == type) return &rows[i];
+        if (rows[i].type == type)
+            return &rows[i];
     return NULL;
 }
 
 uint32_t reloc_bytes(const RelocRow *row) { return row->field == FIELD_16 ? 2 : row->field == FIELD_64 ? 8 : 4; }
 
-static bool fits_signed(int64_t v, int bits) { return v >= -(INT64_C(1) << (bits - 1)) && v < INT64_C(1) << (bits - 1); }
+static bool fits_signed(int64_t v, int bits)
+{
+    return v >= -(INT64_C(1) << (bits - 1)) && v < INT64_C(1) << (bits - 1);
+}
 
 /* Replaces `bits` bits at `shift` of a 32-bit instruction. */
 static void put_bits(uint8_t *place, uint64_t value, int bits, int shift)
@@ -83,15 +90,18 @@ static void put_bits(uint8_t *place, uint64_t value, int bits, int shift)
 
 static RelocResult put_branch(uint8_t *place, int64_t v, int bits, int shift)
 {
-    if (v % 4 != 0) return RELOC_FORM;
-    if (!fits_signed(v, bits + 2)) return RELOC_RANGE;
+    if (v % 4 != 0)
+        return RELOC_FORM;
+    if (!fits_signed(v, bits + 2))
+        return RELOC_RANGE;
     put_bits(place, (uint64_t)v >> 2, bits, shift);
     return RELOC_DONE;
 }
 
 static RelocResult put_adr(uint8_t *place, int64_t v)
 {
-    if (!fits_signed(v, 21)) return RELOC_RANGE;
+    if (!fits_signed(v, 21))
+        return RELOC_RANGE;
     put_bits(place, (uint64_t)v & 3, 2, 29);
     put_bits(place, (uint64_t)v >> 2, 19, 5);
     return RELOC_DONE;
@@ -101,23 +111,35 @@ static RelocResult put_field(uint8_t field, uint8_t *place, int64_t v)
 {
     switch (field) {
     case FIELD_16:
-        if (!fits_signed(v, 16)) return RELOC_RANGE;
+        if (!fits_signed(v, 16))
+            return RELOC_RANGE;
         memcpy(place, &v, 2);
         return RELOC_DONE;
     case FIELD_32:
-        if (!fits_signed(v, 32)) return RELOC_RANGE;
+        if (!fits_signed(v, 32))
+            return RELOC_RANGE;
         memcpy(place, &v, 4);
         return RELOC_DONE;
-    case FIELD_64: memcpy(place, &v, 8); return RELOC_DONE;
-    case FIELD_BRANCH26: return put_branch(place, v, 26, 0);
-    case FIELD_COND19: return put_branch(place, v, 19, 5);
-    case FIELD_TEST14: return put_branch(place, v, 14, 5);
-    case FIELD_ADR21: return put_adr(place, v);
-    case FIELD_ADRP21: return put_adr(place, v >> 12);
-    case FIELD_ADD12: put_bits(place, (uint64_t)v, 12, 10); return RELOC_DONE;
+    case FIELD_64:
+        memcpy(place, &v, 8);
+        return RELOC_DONE;
+    case FIELD_BRANCH26:
+        return put_branch(place, v, 26, 0);
+    case FIELD_COND19:
+        return put_branch(place, v, 19, 5);
+    case FIELD_TEST14:
+        return put_branch(place, v, 14, 5);
+    case FIELD_ADR21:
+        return put_adr(place, v);
+    case FIELD_ADRP21:
+        return put_adr(place, v >> 12);
+    case FIELD_ADD12:
+        put_bits(place, (uint64_t)v, 12, 10);
+        return RELOC_DONE;
     default: {
         int scale = field - FIELD_LDST8;
-        if (v & ((1 << scale) - 1)) return RELOC_FORM;
+        if (v & ((1 << scale) - 1))
+            return RELOC_FORM;
         put_bits(place, (uint64_t)v >> scale, 12 - scale, 10);
         return RELOC_DONE;
     }
@@ -128,13 +150,18 @@ RelocResult reloc_apply(const RelocRow *row, uint8_t *place, uint64_t s, int64_t
 {
     uint64_t v = s + (uint64_t)a;
     switch (row->rule) {
-    case RULE_PC: return put_field(row->field, place, (int64_t)(v - p));
-    case RULE_PAGE: return put_field(row->field, place, (int64_t)((v & ~UINT64_C(4095)) - (p & ~UINT64_C(4095))));
-    case RULE_LOW12: return put_field(row->field, place, (int64_t)(v & 4095));
+    case RULE_PC:
+        return put_field(row->field, place, (int64_t)(v - p));
+    case RULE_PAGE:
+        return put_field(row->field, place, (int64_t)((v & ~UINT64_C(4095)) - (p & ~UINT64_C(4095))));
+    case RULE_LOW12:
+        return put_field(row->field, place, (int64_t)(v & 4095));
     case RULE_GOT_RELAX: /* mov foo@GOTPCREL(%rip), reg -> lea foo(%rip), reg; AMD64 supplement B.2 */
-        if (place[-2] != 0x8b) return RELOC_FORM;
+        if (place[-2] != 0x8b)
+            return RELOC_FORM;
         place[-2] = 0x8d;
         return put_field(row->field, place, (int64_t)(v - p));
-    default: return RELOC_ABSOLUTE;
+    default:
+        return RELOC_ABSOLUTE;
     }
 }

@@ -121,7 +121,8 @@ static void *make_gnu_hash(So *so, uint64_t *size)
     table[6] = 1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t h = 5381;
-        for (const char *p = so->dynstr.data + so->dynsym[i + 1].st_name; *p; p++) h = h * 33 + (unsigned char)*p;
+        for (const char *p = so->dynstr.data + so->dynsym[i + 1].st_name; *p; p++)
+            h = h * 33 + (unsigned char)*p;
         filter |= UINT64_C(1) << (h & 63) | UINT64_C(1) << ((h >> 6) & 63);
         table[7 + i] = (h & ~1u) | (i + 1 == n);
     }
@@ -137,7 +138,8 @@ static void *make_hash(So *so, uint64_t *size)
     table[0] = 1;
     table[1] = n;
     table[2] = 1;
-    for (uint32_t i = 1; i + 1 < n; i++) table[3 + i] = i + 1;
+    for (uint32_t i = 1; i + 1 < n; i++)
+        table[3 + i] = i + 1;
     *size = 12 + 4 * (uint64_t)n;
     return table;
 }
@@ -205,10 +207,12 @@ static bool lay_out(So *so)
     so->cursor = art_round(so->cursor + 4, 16) - 4; /* so that the description, 20 bytes on, is aligned to 16 */
     put_section(so, S_NOTE, NULL, NOTE_HEAD + (uint64_t)so->desc->bytes, 4);
     add_dynamic_symbol(so, ART_SYMBOL, S_NOTE, so->sections[S_NOTE].sh_offset + NOTE_HEAD, so->desc->bytes);
-    if (weights) add_dynamic_symbol(so, "igata_weights", S_WEIGHTS, 0, weights);
+    if (weights)
+        add_dynamic_symbol(so, "igata_weights", S_WEIGHTS, 0, weights);
     Text soname;
     text_init(&soname, so->arena);
-    for (int i = 0; i < 8; i++) text_addf(&soname, "%02x", image->model_sha256[i]);
+    for (int i = 0; i < 8; i++)
+        text_addf(&soname, "%02x", image->model_sha256[i]);
     uint32_t soname_at = add_name(&so->dynstr, arena_printf(so->arena, "igata-%s.so", soname.data));
     void *table = make_gnu_hash(so, &size);
     put_section(so, S_GNU_HASH, table, size, 8);
@@ -236,7 +240,8 @@ static bool lay_out(So *so)
     dynamic[6] = (Elf64_Dyn){DT_SYMENT, {sizeof(Elf64_Sym)}};
     so->cursor = art_round(so->cursor, so->page);
     put_section(so, S_WEIGHTS, NULL, weights, so->page);
-    if (weights) so->dynsym[2].st_value = so->sections[S_WEIGHTS].sh_addr;
+    if (weights)
+        so->dynsym[2].st_value = so->sections[S_WEIGHTS].sh_addr;
     parts[OUT_RODATA].address = so->sections[S_RODATA].sh_addr;
     parts[OUT_EH_FRAME].address = so->sections[S_EH_FRAME].sh_addr;
     parts[OUT_TEXT].address = so->sections[S_TEXT].sh_addr;
@@ -257,7 +262,8 @@ static void lay_out_tail(So *so)
     put_section(so, S_SYMTAB, so->symbols.data, so->symbols.len * sizeof(Elf64_Sym), 8);
     so->sections[S_SYMTAB].sh_info = so->first_global;
     put_section(so, S_STRTAB, so->strtab.data, so->strtab.len, 1);
-    for (int i = 0; i < S_COUNT; i++) so->sections[i].sh_name = i ? add_name(&so->shstrtab, rows[i].name) : 0;
+    for (int i = 0; i < S_COUNT; i++)
+        so->sections[i].sh_name = i ? add_name(&so->shstrtab, rows[i].name) : 0;
     uint32_t name = so->sections[S_SHSTRTAB].sh_name;
     put_section(so, S_SHSTRTAB, so->shstrtab.data, so->shstrtab.len, 1);
     so->sections[S_SHSTRTAB].sh_name = name;
@@ -287,16 +293,18 @@ static uint32_t make_segments(const So *so, Elf64_Phdr *ph)
     uint32_t n = 0;
     ph[n++] = (Elf64_Phdr){PT_LOAD, PF_R, 0, 0, 0, so->r_end, so->r_end, so->page};
 #define SEGMENT(type, flags, section, size, align)                                                                     \
-    ph[n++] = (Elf64_Phdr){type, flags, s[section].sh_offset, s[section].sh_offset, s[section].sh_offset, (size),     \
+    ph[n++] = (Elf64_Phdr){type,   flags,  s[section].sh_offset, s[section].sh_offset, s[section].sh_offset, (size),   \
                            (size), (align)}
     SEGMENT(PT_LOAD, PF_R | PF_X, S_TEXT, s[S_TEXT].sh_size, so->page);
     SEGMENT(PT_LOAD, PF_R | PF_W, S_DYNAMIC, so->page, so->page); /* a whole page, so that all of it can be sealed */
-    if (s[S_WEIGHTS].sh_size) SEGMENT(PT_LOAD, PF_R, S_WEIGHTS, s[S_WEIGHTS].sh_size, so->page);
+    if (s[S_WEIGHTS].sh_size)
+        SEGMENT(PT_LOAD, PF_R, S_WEIGHTS, s[S_WEIGHTS].sh_size, so->page);
     SEGMENT(PT_DYNAMIC, PF_R | PF_W, S_DYNAMIC, s[S_DYNAMIC].sh_size, 8);
     SEGMENT(PT_GNU_RELRO, PF_R, S_DYNAMIC, so->page, 1);
     SEGMENT(PT_NOTE, PF_R, S_BUILD_ID, s[S_BUILD_ID].sh_size, 4);
     SEGMENT(PT_NOTE, PF_R, S_NOTE, s[S_NOTE].sh_size, 4);
-    if (so->frames) SEGMENT(PT_GNU_EH_FRAME, PF_R, S_EH_HDR, s[S_EH_HDR].sh_size, 4);
+    if (so->frames)
+        SEGMENT(PT_GNU_EH_FRAME, PF_R, S_EH_HDR, s[S_EH_HDR].sh_size, 4);
 #undef SEGMENT
     ph[n++] = (Elf64_Phdr){PT_GNU_STACK, PF_R | PF_W, 0, 0, 0, 0, 0, 16};
     return n;
@@ -356,7 +364,8 @@ static uint8_t *make_head(So *so)
 static bool write_file(So *so, const uint8_t *head, const char *path)
 {
     ArtSink sink = {.file = file_create(so->ctx, path, true)};
-    if (!sink.file) return false;
+    if (!sink.file)
+        return false;
     sha256_begin(&sink.sha);
     art_sink_write(&sink, head, so->sections[S_WEIGHTS].sh_offset);
     if (!art_sink_weights(so->ctx, &sink, so->image, so->sections[S_WEIGHTS].sh_offset)) {
@@ -381,8 +390,10 @@ static bool write_file(So *so, const uint8_t *head, const char *path)
 static bool build_so(So *so, const char *path)
 {
     so->desc = art_describe(so->ctx, so->arena, so->image);
-    if (!so->desc || !link_objects(&so->link, so->ctx, so->arena, so->image, NULL)) return false;
-    if (!lay_out(so)) return false;
+    if (!so->desc || !link_objects(&so->link, so->ctx, so->arena, so->image, NULL))
+        return false;
+    if (!lay_out(so))
+        return false;
     lay_out_tail(so);
     finish_description(so);
     return link_relocate(&so->link) && write_file(so, make_head(so), path);

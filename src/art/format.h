@@ -2,8 +2,8 @@
  *
  * The byte format of an artifact's description, shared by writer, reader and runtime, and its one validator.
  *
- * An artifact is an ELF64 little-endian shared object. A PT_NOTE named "igata" holds one ArtHeader followed by tables of
- * fixed-size records; everything that inspection and running need is in it, and it is readable without loading code.
+ * An artifact is an ELF64 little-endian shared object. A PT_NOTE named "igata" holds one ArtHeader followed by tables
+ * of fixed-size records; everything that inspection and running need is in it, and it is readable without loading code.
  * No field is an address: tables are (bytes from the header, count), texts are offsets into the string table, code and
  * weights are distances from the header in the loaded image, so the loader has nothing to relocate. The dynamic symbol
  * `igata_artifact` is the header. All numbers are little-endian, every table starts at a multiple of 8.
@@ -27,10 +27,10 @@
 #define ART_NOTE_NAME "igata" /* 6 bytes with NUL; the description starts 20 bytes into the note */
 #define ART_NOTE_TYPE 1
 #define ART_SYMBOL "igata_artifact"
-#define ART_MAX_BUFS 256   /* buffers of one phase: their addresses lie on the stack of a run (2 KB) */
+#define ART_MAX_BUFS 256 /* buffers of one phase: their addresses lie on the stack of a run (2 KB) */
 #define ART_MAX_RANK 64
-#define ART_ALIGN 64       /* of every io, workspace, state and scratch address */
-#define ART_FLAG_FTZ 1u    /* subnormals are flushed while running (--ftz) */
+#define ART_ALIGN 64    /* of every io, workspace, state and scratch address */
+#define ART_FLAG_FTZ 1u /* subnormals are flushed while running (--ftz) */
 
 /* Where the address of a kernel's buffer comes from; `offset` is added to that base. */
 typedef enum ArtBufKind {
@@ -98,13 +98,13 @@ typedef struct ArtRecPlan {
 
 typedef struct ArtHeader {
     uint8_t magic[8];
-    uint32_t version, bytes; /* bytes: header, tables and strings */
-    uint32_t machine, flags; /* machine: ELF e_machine */
-    uint64_t file_bytes;     /* with the trailer */
-    int64_t weights;         /* address of the weights segment minus address of the header */
+    uint32_t version, bytes;                /* bytes: header, tables and strings */
+    uint32_t machine, flags;                /* machine: ELF e_machine */
+    uint64_t file_bytes;                    /* with the trailer */
+    int64_t weights;                        /* address of the weights segment minus address of the header */
     uint64_t weights_bytes, weights_offset; /* offset: in the file */
     uint64_t state_bytes;
-    uint64_t build_id;       /* first 8 bytes of the build id, to tell a mapped file from the loaded one */
+    uint64_t build_id; /* first 8 bytes of the build id, to tell a mapped file from the loaded one */
     ArtText igata_version, triple, opt_level, reserved;
     ArtRef strings, entries, values, dims, phases, bufs, kernels, variants, code, weight_list, plan, states;
     uint8_t model_sha256[32], options_sha256[32], compiler_sha256[32];
@@ -122,27 +122,32 @@ _Static_assert(sizeof(ArtHeader) == 280 && sizeof(ArtTrailer) == 40, "file forma
 /* CPU features a variant may require. The numbers are part of the format. CPUID places: Intel SDM vol. 2A, CPUID. */
 #define ART_CPU_X86_FEATURES(F)                                                                                        \
     /*  bit, LLVM name, leaf, subleaf, register (0 eax, 1 ebx, 2 ecx, 3 edx), bit in it, XCR0 bits needed */           \
-    F(0, "sse3", 1, 0, 2, 0, 0) F(1, "ssse3", 1, 0, 2, 9, 0) F(2, "sse4.1", 1, 0, 2, 19, 0)                            \
-    F(3, "sse4.2", 1, 0, 2, 20, 0) F(4, "popcnt", 1, 0, 2, 23, 0) F(5, "cx16", 1, 0, 2, 13, 0)                         \
-    F(6, "sahf", 0x80000001, 0, 2, 0, 0) F(7, "movbe", 1, 0, 2, 22, 0) F(8, "f16c", 1, 0, 2, 29, 6)                    \
-    F(9, "fma", 1, 0, 2, 12, 6) F(10, "avx", 1, 0, 2, 28, 6) F(11, "avx2", 7, 0, 1, 5, 6)                              \
-    F(12, "bmi", 7, 0, 1, 3, 0) F(13, "bmi2", 7, 0, 1, 8, 0) F(14, "lzcnt", 0x80000001, 0, 2, 5, 0)                    \
-    F(15, "xsave", 1, 0, 2, 26, 0) F(16, "avx512f", 7, 0, 1, 16, 0xe6) F(17, "avx512bw", 7, 0, 1, 30, 0xe6)            \
-    F(18, "avx512cd", 7, 0, 1, 28, 0xe6) F(19, "avx512dq", 7, 0, 1, 17, 0xe6) F(20, "avx512vl", 7, 0, 1, 31, 0xe6)     \
-    F(21, "avx512ifma", 7, 0, 1, 21, 0xe6) F(22, "avx512vbmi", 7, 0, 2, 1, 0xe6)                                       \
-    F(23, "avx512vbmi2", 7, 0, 2, 6, 0xe6) F(24, "avx512vnni", 7, 0, 2, 11, 0xe6)                                      \
-    F(25, "avx512bitalg", 7, 0, 2, 12, 0xe6) F(26, "avx512vpopcntdq", 7, 0, 2, 14, 0xe6)                               \
-    F(27, "avx512fp16", 7, 0, 3, 23, 0xe6) F(28, "avx512bf16", 7, 1, 0, 5, 0xe6) F(29, "avxvnni", 7, 1, 0, 4, 6)       \
-    F(30, "avxifma", 7, 1, 0, 23, 6) F(31, "avxvnniint8", 7, 1, 3, 4, 6) F(32, "avxneconvert", 7, 1, 3, 5, 6)          \
-    F(33, "gfni", 7, 0, 2, 8, 0) F(34, "vaes", 7, 0, 2, 9, 6) F(35, "vpclmulqdq", 7, 0, 2, 10, 6)                      \
-    F(36, "amx-tile", 7, 0, 3, 24, 0x60000) F(37, "amx-int8", 7, 0, 3, 25, 0x60000)                                    \
-    F(38, "amx-bf16", 7, 0, 3, 22, 0x60000) F(39, "avx10.1-512", 7, 1, 3, 19, 0xe6)                                    \
-    F(40, "avx512vp2intersect", 7, 0, 3, 8, 0xe6)
+    F(0, "sse3", 1, 0, 2, 0, 0)                                                                                        \
+    F(1, "ssse3", 1, 0, 2, 9, 0) F(2, "sse4.1", 1, 0, 2, 19, 0) F(3, "sse4.2", 1, 0, 2, 20, 0)                         \
+        F(4, "popcnt", 1, 0, 2, 23, 0) F(5, "cx16", 1, 0, 2, 13, 0) F(6, "sahf", 0x80000001, 0, 2, 0, 0)               \
+            F(7, "movbe", 1, 0, 2, 22, 0) F(8, "f16c", 1, 0, 2, 29, 6) F(9, "fma", 1, 0, 2, 12, 6)                     \
+                F(10, "avx", 1, 0, 2, 28, 6) F(11, "avx2", 7, 0, 1, 5, 6) F(12, "bmi", 7, 0, 1, 3, 0)                  \
+                    F(13, "bmi2", 7, 0, 1, 8, 0) F(14, "lzcnt", 0x80000001, 0, 2, 5, 0) F(15, "xsave", 1, 0, 2, 26, 0) \
+                        F(16, "avx512f", 7, 0, 1, 16, 0xe6) F(17, "avx512bw", 7, 0, 1, 30, 0xe6)                       \
+                            F(18, "avx512cd", 7, 0, 1, 28, 0xe6) F(19, "avx512dq", 7, 0, 1, 17, 0xe6) F(               \
+                                20, "avx512vl", 7, 0, 1, 31, 0xe6) F(21, "avx512ifma", 7, 0, 1, 21, 0xe6)              \
+                                F(22, "avx512vbmi", 7, 0, 2, 1, 0xe6) F(23, "avx512vbmi2", 7, 0, 2, 6, 0xe6) F(        \
+                                    24, "avx512vnni", 7, 0, 2, 11, 0xe6) F(25, "avx512bitalg", 7, 0, 2, 12, 0xe6)      \
+                                    F(26, "avx512vpopcntdq", 7, 0, 2, 14, 0xe6) F(27, "avx512fp16", 7, 0, 3, 23, 0xe6) \
+                                        F(28, "avx512bf16", 7, 1, 0, 5, 0xe6) F(29, "avxvnni", 7, 1, 0, 4, 6)          \
+                                            F(30, "avxifma", 7, 1, 0, 23, 6) F(31, "avxvnniint8", 7, 1, 3, 4, 6)       \
+                                                F(32, "avxneconvert", 7, 1, 3, 5, 6) F(33, "gfni", 7, 0, 2, 8, 0)      \
+                                                    F(34, "vaes", 7, 0, 2, 9, 6) F(35, "vpclmulqdq", 7, 0, 2, 10, 6)   \
+                                                        F(36, "amx-tile", 7, 0, 3, 24, 0x60000)                        \
+                                                            F(37, "amx-int8", 7, 0, 3, 25, 0x60000)                    \
+                                                                F(38, "amx-bf16", 7, 0, 3, 22, 0x60000)                \
+                                                                    F(39, "avx10.1-512", 7, 1, 3, 19, 0xe6)            \
+                                                                        F(40, "avx512vp2intersect", 7, 0, 3, 8, 0xe6)
 /*  bit, LLVM name, AT_HWCAP bit or -1, AT_HWCAP2 bit or -1 (Linux, arch/arm64/include/uapi/asm/hwcap.h) */
 #define ART_CPU_ARM_FEATURES(F)                                                                                        \
-    F(0, "fp-armv8", 0, -1) F(1, "neon", 1, -1) F(2, "fullfp16", 10, -1) F(3, "rdm", 12, -1)                           \
-    F(4, "dotprod", 20, -1) F(5, "sve", 22, -1) F(6, "fp16fml", 23, -1) F(7, "sve2", -1, 1) F(8, "i8mm", -1, 13)       \
-    F(9, "bf16", -1, 14) F(10, "lse", 8, -1)
+    F(0, "fp-armv8", 0, -1)                                                                                            \
+    F(1, "neon", 1, -1) F(2, "fullfp16", 10, -1) F(3, "rdm", 12, -1) F(4, "dotprod", 20, -1) F(5, "sve", 22, -1)       \
+        F(6, "fp16fml", 23, -1) F(7, "sve2", -1, 1) F(8, "i8mm", -1, 13) F(9, "bf16", -1, 14) F(10, "lse", 8, -1)
 
 static inline const void *art_at(const ArtHeader *h, uint32_t at) { return (const uint8_t *)h + at; }
 static inline const char *art_text(const ArtHeader *h, ArtText text)
@@ -177,21 +182,33 @@ static inline bool art_check_phase(const ArtHeader *h, const ArtRecEntry *e, con
         const ArtRecBuf *b = &bufs[i];
         uint64_t limit = 0;
         switch (b->kind) {
-        case ART_WORKSPACE: limit = e->workspace_bytes; break;
-        case ART_SCRATCH: limit = e->scratch_bytes; break;
-        case ART_WEIGHTS: limit = h->weights_bytes; break;
-        case ART_STATE: limit = h->state_bytes; break;
+        case ART_WORKSPACE:
+            limit = e->workspace_bytes;
+            break;
+        case ART_SCRATCH:
+            limit = e->scratch_bytes;
+            break;
+        case ART_WEIGHTS:
+            limit = h->weights_bytes;
+            break;
+        case ART_STATE:
+            limit = h->state_bytes;
+            break;
         case ART_INPUT:
-            if (b->index >= e->n_inputs) return false;
+            if (b->index >= e->n_inputs)
+                return false;
             limit = values[b->index].bytes;
             break;
         case ART_OUTPUT:
-            if (b->index >= e->n_outputs) return false;
+            if (b->index >= e->n_outputs)
+                return false;
             limit = values[e->n_inputs + b->index].bytes;
             break;
-        default: return false;
+        default:
+            return false;
         }
-        if (b->offset > limit) return false;
+        if (b->offset > limit)
+            return false;
     }
     return true;
 }
@@ -206,7 +223,8 @@ static inline bool art_check_entry(const ArtHeader *h, const ArtRecEntry *e)
         e->scratch_bytes > limit >> 16)
         return false;
     for (uint32_t i = 0; i < e->n_phases; i++)
-        if (!art_check_phase(h, e, ART_TABLE(h, phases, ArtRecPhase) + e->first_phase + i)) return false;
+        if (!art_check_phase(h, e, ART_TABLE(h, phases, ArtRecPhase) + e->first_phase + i))
+            return false;
     return true;
 }
 
@@ -232,36 +250,44 @@ static inline bool art_check(const ArtHeader *h, uint64_t available)
         !art_in(h->weights_offset, h->weights_bytes, h->file_bytes) || h->file_bytes < sizeof(ArtTrailer))
         return false;
     for (uint32_t i = 0; i < h->values.count; i++)
-        if (!art_check_value(h, ART_TABLE(h, values, ArtRecValue) + i)) return false;
+        if (!art_check_value(h, ART_TABLE(h, values, ArtRecValue) + i))
+            return false;
     for (uint32_t i = 0; i < h->states.count; i++) {
         const ArtRecValue *s = ART_TABLE(h, states, ArtRecValue) + i;
-        if (!art_check_value(h, s) || !art_in(s->offset, s->bytes, h->state_bytes)) return false;
+        if (!art_check_value(h, s) || !art_in(s->offset, s->bytes, h->state_bytes))
+            return false;
     }
     for (uint32_t i = 0; i < h->entries.count; i++)
-        if (!art_check_entry(h, ART_TABLE(h, entries, ArtRecEntry) + i)) return false;
+        if (!art_check_entry(h, ART_TABLE(h, entries, ArtRecEntry) + i))
+            return false;
     for (uint32_t i = 0; i < h->kernels.count; i++) {
         const ArtRecKernel *k = ART_TABLE(h, kernels, ArtRecKernel) + i;
-        if (k->symbol >= texts || k->nodes >= texts || k->line >= texts || k->classes >= texts) return false;
+        if (k->symbol >= texts || k->nodes >= texts || k->line >= texts || k->classes >= texts)
+            return false;
     }
     for (uint32_t i = 0; i < h->variants.count; i++) {
         const ArtRecVariant *v = ART_TABLE(h, variants, ArtRecVariant) + i;
-        if (v->name >= texts || !art_in(v->first_code, h->kernels.count, h->code.count)) return false;
+        if (v->name >= texts || !art_in(v->first_code, h->kernels.count, h->code.count))
+            return false;
     }
     for (uint32_t i = 0; i < h->weight_list.count; i++) {
         const ArtRecWeight *w = ART_TABLE(h, weight_list, ArtRecWeight) + i;
-        if (w->name >= texts || !art_in(w->offset, w->bytes, h->weights_bytes)) return false;
+        if (w->name >= texts || !art_in(w->offset, w->bytes, h->weights_bytes))
+            return false;
     }
     for (uint32_t i = 0; i < h->plan.count; i++)
-        if (ART_TABLE(h, plan, ArtRecPlan)[i].name >= texts) return false;
+        if (ART_TABLE(h, plan, ArtRecPlan)[i].name >= texts)
+            return false;
     return true;
 }
 
-/* The description inside the bytes of a file (8-byte aligned, as a mapping is), or NULL: not an ELF64 little-endian file,
- * no igata note, or a description that art_check refuses, or a file that is not as long as it says. */
+/* The description inside the bytes of a file (8-byte aligned, as a mapping is), or NULL: not an ELF64 little-endian
+ * file, no igata note, or a description that art_check refuses, or a file that is not as long as it says. */
 static inline const ArtHeader *art_find(const uint8_t *file, uint64_t size)
 {
     Elf64_Ehdr eh;
-    if (size < sizeof eh) return NULL;
+    if (size < sizeof eh)
+        return NULL;
     memcpy(&eh, file, sizeof eh);
     if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_ident[EI_CLASS] != ELFCLASS64 ||
         eh.e_ident[EI_DATA] != ELFDATA2LSB || eh.e_phentsize != sizeof(Elf64_Phdr) ||
@@ -270,17 +296,20 @@ static inline const ArtHeader *art_find(const uint8_t *file, uint64_t size)
     for (uint32_t i = 0; i < eh.e_phnum; i++) {
         Elf64_Phdr ph;
         memcpy(&ph, file + eh.e_phoff + i * sizeof ph, sizeof ph);
-        if (ph.p_type != PT_NOTE || !art_in(ph.p_offset, ph.p_filesz, size)) continue;
+        if (ph.p_type != PT_NOTE || !art_in(ph.p_offset, ph.p_filesz, size))
+            continue;
         for (uint64_t at = 0; art_in(at, sizeof(Elf64_Nhdr), ph.p_filesz);) {
             Elf64_Nhdr nh;
             memcpy(&nh, file + ph.p_offset + at, sizeof nh);
             uint64_t desc = at + sizeof nh + (((uint64_t)nh.n_namesz + 3) & ~UINT64_C(3));
-            if (!art_in(desc, nh.n_descsz, ph.p_filesz)) break;
+            if (!art_in(desc, nh.n_descsz, ph.p_filesz))
+                break;
             const uint8_t *name = file + ph.p_offset + at + sizeof nh, *data = file + ph.p_offset + desc;
             if (nh.n_type == ART_NOTE_TYPE && nh.n_namesz == sizeof ART_NOTE_NAME &&
                 memcmp(name, ART_NOTE_NAME, sizeof ART_NOTE_NAME) == 0) {
                 const ArtHeader *h = (const ArtHeader *)(const void *)data;
-                if ((ph.p_offset + desc) % 8 != 0 || !art_check(h, nh.n_descsz)) return NULL;
+                if ((ph.p_offset + desc) % 8 != 0 || !art_check(h, nh.n_descsz))
+                    return NULL;
                 return h->file_bytes == size && h->machine == eh.e_machine ? h : NULL;
             }
             at = desc + (((uint64_t)nh.n_descsz + 3) & ~UINT64_C(3));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SHA-256 (FIPS 180-4) of an artifact against its trailer. The runtime stands alone, so it has its own: written for size,
- * and used only where IGATA_CHECK asks for it.
+ * SHA-256 (FIPS 180-4) of an artifact against its trailer. The runtime stands alone, so it has its own: written for
+ * size, and used only where IGATA_CHECK asks for it.
  */
 #include "rt/rt_int.h"
 
@@ -35,24 +35,31 @@ static void add_block(uint32_t state[8], const uint8_t *p)
         v[4] += t1;
         v[0] = t1 + t2;
     }
-    for (int i = 0; i < 8; i++) state[i] += v[i];
+    for (int i = 0; i < 8; i++)
+        state[i] += v[i];
 }
 
 bool rt_hash_matches(const uint8_t *file, uint64_t size)
 {
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    if (size < sizeof(ArtTrailer)) return false;
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    if (size < sizeof(ArtTrailer))
+        return false;
     uint64_t content = size - sizeof(ArtTrailer), whole = content / 64 * 64;
     ArtTrailer trailer;
     memcpy(&trailer, file + content, sizeof trailer);
-    for (uint64_t at = 0; at < whole; at += 64) add_block(state, file + at);
+    for (uint64_t at = 0; at < whole; at += 64)
+        add_block(state, file + at);
     uint8_t last[128] = {0};
     size_t rest = (size_t)(content - whole), blocks = rest < 56 ? 1 : 2;
     memcpy(last, file + whole, rest);
     last[rest] = 0x80;
-    for (int i = 0; i < 8; i++) last[64 * blocks - 1 - (size_t)i] = (uint8_t)(content * 8 >> (8 * i));
-    for (size_t b = 0; b < blocks; b++) add_block(state, last + 64 * b);
+    for (int i = 0; i < 8; i++)
+        last[64 * blocks - 1 - (size_t)i] = (uint8_t)(content * 8 >> (8 * i));
+    for (size_t b = 0; b < blocks; b++)
+        add_block(state, last + 64 * b);
     uint8_t digest[32];
-    for (int i = 0; i < 32; i++) digest[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
+    for (int i = 0; i < 32; i++)
+        digest[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
     return memcmp(trailer.magic, ART_TRAILER_MAGIC, 8) == 0 && memcmp(trailer.sha256, digest, 32) == 0;
 }

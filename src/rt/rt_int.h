@@ -58,17 +58,30 @@ static inline void rt_resolve(const RtRun *run, const ArtRecEntry *entry, const 
     for (uint32_t i = 0; i < phase->n_bufs; i++) {
         uint64_t offset = bufs[i].offset;
         switch (bufs[i].kind) {
-        case ART_WORKSPACE: out[i] = run->workspace + offset; break;
-        case ART_SCRATCH: out[i] = run->workspace + entry->workspace_bytes + slot * entry->scratch_bytes + offset; break;
-        case ART_INPUT: out[i] = (uint8_t *)run->io[bufs[i].index] + offset; break;
-        case ART_OUTPUT: out[i] = (uint8_t *)run->io[entry->n_inputs + bufs[i].index] + offset; break;
-        case ART_STATE: out[i] = run->state + offset; break;
-        default: out[i] = (uint8_t *)(uintptr_t)run->model->weights + offset; break; /* only ever read */
+        case ART_WORKSPACE:
+            out[i] = run->workspace + offset;
+            break;
+        case ART_SCRATCH:
+            out[i] = run->workspace + entry->workspace_bytes + slot * entry->scratch_bytes + offset;
+            break;
+        case ART_INPUT:
+            out[i] = (uint8_t *)run->io[bufs[i].index] + offset;
+            break;
+        case ART_OUTPUT:
+            out[i] = (uint8_t *)run->io[entry->n_inputs + bufs[i].index] + offset;
+            break;
+        case ART_STATE:
+            out[i] = run->state + offset;
+            break;
+        default:
+            out[i] = (uint8_t *)(uintptr_t)run->model->weights + offset;
+            break; /* only ever read */
         }
     }
 }
 
-/* ---- floating-point environment (numerics.md: round to nearest, no traps, subnormals kept unless asked) --------------- */
+/* ---- floating-point environment (numerics.md: round to nearest, no traps, subnormals kept unless asked)
+ * --------------- */
 
 /* The control word is written only where it differs: that saves 3 ns a run. rt_fp_enter returns the old word. */
 #if defined(__x86_64__)
@@ -93,10 +106,7 @@ static inline unsigned rt_fp_read(void)
     __asm__ volatile("mrs %0, fpcr" : "=r"(word));
     return (unsigned)word;
 }
-static inline void rt_fp_write(unsigned word)
-{
-    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)word) : "memory");
-}
+static inline void rt_fp_write(unsigned word) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)word) : "memory"); }
 static inline void rt_pause(void) { __asm__ volatile("isb" : : : "memory"); }
 #else
 #error "igata_rt supports x86-64 and AArch64"
@@ -105,13 +115,15 @@ static inline void rt_pause(void) { __asm__ volatile("isb" : : : "memory"); }
 static inline unsigned rt_fp_enter(unsigned mode)
 {
     unsigned old = rt_fp_read();
-    if ((old & RT_FP_CONTROL) != mode) rt_fp_write((old & ~RT_FP_CONTROL) | mode);
+    if ((old & RT_FP_CONTROL) != mode)
+        rt_fp_write((old & ~RT_FP_CONTROL) | mode);
     return old;
 }
 
 static inline void rt_fp_leave(unsigned old, unsigned mode)
 {
-    if ((old & RT_FP_CONTROL) != mode) rt_fp_write(old);
+    if ((old & RT_FP_CONTROL) != mode)
+        rt_fp_write(old);
 }
 
 #endif

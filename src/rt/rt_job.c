@@ -10,10 +10,10 @@
  *     slot  {tag, next, end}      the units left of each thread's own range; initialised by whoever comes first
  * A thread takes its own range from the front and steals others' from the back, by compare-and-swap.
  *
- * Why relaxed operations on slots suffice: a claim succeeds only on a slot with the tag of the current phase, whose value
- * of `cur` the claimer has acquired; `cur` was released after all of the previous phase's units had been counted in
- * `done` (acq_rel), so their writes are visible. All tags before the current one have no unit left or a newer tag in the
- * slot, so a stale claim fails.
+ * Why relaxed operations on slots suffice: a claim succeeds only on a slot with the tag of the current phase, whose
+ * value of `cur` the claimer has acquired; `cur` was released after all of the previous phase's units had been counted
+ * in `done` (acq_rel), so their writes are visible. All tags before the current one have no unit left or a newer tag in
+ * the slot, so a stale claim fails.
  *
  * What a thread reads before its first claim of a phase may belong to a run that is already over: only atomics, and the
  * table of phases is used only if `cur` has not moved since. (igata_job_begin stores the table after it has seen END in
@@ -60,18 +60,22 @@ static uint64_t pack(uint32_t high, uint32_t low) { return (uint64_t)high << 32 
 
 size_t igata_job_bytes(unsigned threads)
 {
-    if (threads == 0 || threads > IGATA_MAX_THREADS) return 0;
+    if (threads == 0 || threads > IGATA_MAX_THREADS)
+        return 0;
     return sizeof(igata_job) + (threads > LINE_SLOTS ? 64 * (size_t)threads : 0);
 }
 
 igata_status igata_job_init(void *memory, unsigned threads, const igata_job_options *options, igata_job **out)
 {
-    if (!memory || !out || igata_job_bytes(threads) == 0) return IGATA_E_ARGUMENT;
-    if ((uintptr_t)memory % 64) return IGATA_E_ALIGN;
+    if (!memory || !out || igata_job_bytes(threads) == 0)
+        return IGATA_E_ARGUMENT;
+    if ((uintptr_t)memory % 64)
+        return IGATA_E_ALIGN;
     igata_job *job = memory;
     memset(memory, 0, igata_job_bytes(threads));
     if (options) {
-        if (options->size < sizeof options->size || options->size > sizeof *options) return IGATA_E_ARGUMENT;
+        if (options->size < sizeof options->size || options->size > sizeof *options)
+            return IGATA_E_ARGUMENT;
         memcpy(&job->options, options, options->size);
     }
     bool wide = threads > LINE_SLOTS;
@@ -87,7 +91,8 @@ igata_status igata_job_init(void *memory, unsigned threads, const igata_job_opti
  * is the one before the next phase's: newer than any stale thread's, older than any real one's. */
 static void refresh_slots(igata_job *job, uint32_t tag)
 {
-    if (tag - job->refreshed < UINT32_C(1) << 30) return;
+    if (tag - job->refreshed < UINT32_C(1) << 30)
+        return;
     for (uint32_t i = 0; i < job->n_slots; i++)
         atomic_store_explicit(&job->slots[i * job->stride], pack(tag - 1, 0), memory_order_relaxed);
     job->refreshed = tag;
@@ -96,11 +101,14 @@ static void refresh_slots(igata_job *job, uint32_t tag)
 igata_status igata_job_begin(igata_job *job, const igata_model *model, size_t entry, void *const io[], void *workspace,
                              void *state)
 {
-    if (!job) return IGATA_E_ARGUMENT;
+    if (!job)
+        return IGATA_E_ARGUMENT;
     igata_status status = rt_check_run(model, entry, io, workspace, state);
-    if (status != IGATA_OK) return status;
+    if (status != IGATA_OK)
+        return status;
     uint64_t cur = atomic_load_explicit(&job->cur, memory_order_acquire);
-    if ((uint32_t)cur != END) return IGATA_E_BUSY;
+    if ((uint32_t)cur != END)
+        return IGATA_E_BUSY;
     uint32_t tag = (uint32_t)(cur >> 32) + 1;
     refresh_slots(job, tag);
     job->entry = &model->entries[entry];
@@ -117,17 +125,20 @@ static int32_t claim(igata_job *job, const Phase *phase, unsigned index, bool ow
 {
     uint32_t lo = (uint32_t)((uint64_t)phase->units * index / job->n_slots);
     uint32_t hi = (uint32_t)((uint64_t)phase->units * (index + 1) / job->n_slots);
-    if (lo == hi) return NONE;
+    if (lo == hi)
+        return NONE;
     _Atomic uint64_t *slot = &job->slots[index * job->stride];
     uint64_t x = atomic_load_explicit(slot, memory_order_relaxed);
     for (;;) {
         uint32_t tag = (uint32_t)(x >> 32), next = (uint32_t)x >> 16, end = (uint32_t)x & 0xffff;
         if (tag != phase->tag) {
-            if ((int32_t)(tag - phase->tag) > 0) return STALE;
+            if ((int32_t)(tag - phase->tag) > 0)
+                return STALE;
             next = lo;
             end = hi;
         }
-        if (next >= end) return NONE;
+        if (next >= end)
+            return NONE;
         uint32_t unit = own ? next++ : --end;
         if (atomic_compare_exchange_weak_explicit(slot, &x, pack(phase->tag, next << 16 | end), memory_order_relaxed,
                                                   memory_order_relaxed))
@@ -139,7 +150,8 @@ static void run_unit(Worker *w, const Phase *phase, uint32_t unit, void *const *
 {
     igata_job *job = w->job;
     uint64_t lo = unit * phase->group, hi = lo + phase->group, error = 0, none = 0;
-    if (hi > phase->rec->tiles) hi = phase->rec->tiles;
+    if (hi > phase->rec->tiles)
+        hi = phase->rec->tiles;
     rt_kernel(job->run.model, phase->rec->kernel)(bufs, (int64_t)lo, (int64_t)hi, &error);
     if (error)
         atomic_compare_exchange_strong_explicit(&job->error, &none, error, memory_order_relaxed, memory_order_relaxed);
@@ -147,7 +159,8 @@ static void run_unit(Worker *w, const Phase *phase, uint32_t unit, void *const *
 
 static void enter_fp(Worker *w, unsigned mode)
 {
-    if ((w->fp_now & RT_FP_CONTROL) == mode) return;
+    if ((w->fp_now & RT_FP_CONTROL) == mode)
+        return;
     w->fp_now = (w->fp_now & ~RT_FP_CONTROL) | mode;
     rt_fp_write(w->fp_now);
 }
@@ -168,7 +181,8 @@ static uint32_t work_on(Worker *w, const Phase *phase)
             }
             run_unit(w, phase, (uint32_t)unit, bufs);
         }
-        if (unit == STALE) break;
+        if (unit == STALE)
+            break;
     }
     return got;
 }
@@ -180,14 +194,16 @@ static void wait_phase(Worker *w)
     uint64_t cur;
     for (unsigned n = 1; (cur = atomic_load_explicit(&w->job->cur, memory_order_acquire)) == w->cur; n++) {
         rt_pause();
-        if (n % PAUSES == 0 && o->relax) o->relax(o->relax_user);
+        if (n % PAUSES == 0 && o->relax)
+            o->relax(o->relax_user);
     }
     w->cur = cur;
 }
 
 igata_status igata_work(igata_job *job, unsigned slot)
 {
-    if (!job || slot >= job->n_slots) return IGATA_E_ARGUMENT;
+    if (!job || slot >= job->n_slots)
+        return IGATA_E_ARGUMENT;
     Worker w = {.job = job, .me = slot, .fp_old = rt_fp_read()};
     w.fp_now = w.fp_old;
     w.cur = atomic_load_explicit(&job->cur, memory_order_acquire);
@@ -199,7 +215,8 @@ igata_status igata_work(igata_job *job, unsigned slot)
             continue;
         }
         Phase phase = {.rec = &phases[index], .tag = (uint32_t)(w.cur >> 32), .group = 1};
-        if (phase.rec->tiles > MAX_UNITS) phase.group = (phase.rec->tiles - 1) / MAX_UNITS + 1;
+        if (phase.rec->tiles > MAX_UNITS)
+            phase.group = (phase.rec->tiles - 1) / MAX_UNITS + 1;
         phase.units = (uint32_t)((phase.rec->tiles - 1) / phase.group + 1);
         uint32_t got = work_on(&w, &phase);
         if (got && atomic_fetch_add_explicit(&job->done, got, memory_order_acq_rel) + got == phase.units) {
@@ -210,7 +227,8 @@ igata_status igata_work(igata_job *job, unsigned slot)
             wait_phase(&w);
         }
     }
-    if (w.fp_now != w.fp_old) rt_fp_write(w.fp_old);
+    if (w.fp_now != w.fp_old)
+        rt_fp_write(w.fp_old);
     return atomic_load_explicit(&job->error, memory_order_relaxed) ? IGATA_E_INDEX : IGATA_OK;
 }
 
@@ -225,7 +243,8 @@ igata_status igata_job_run(igata_job *job, const igata_model *model, size_t entr
                            void *state)
 {
     igata_status status = igata_job_begin(job, model, entry, io, workspace, state);
-    if (status != IGATA_OK) return status;
+    if (status != IGATA_OK)
+        return status;
     if (job->options.parallel_for)
         job->options.parallel_for(job->options.parallel_user, job->n_slots, work_body, job);
     return igata_work(job, 0); /* all is done by now, unless there was no parallel_for or it called nothing */

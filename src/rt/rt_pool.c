@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small pool over a job. Helpers wait for the next generation: they spin for a while, then sleep on a futex. The caller
- * wakes them and starts working at once; a helper that comes late finds END or the current run, and both are right.
- * A run returns when its units are done; helpers may still be looking at it (igata_pool_quiesce).
+ * A small pool over a job. Helpers wait for the next generation: they spin for a while, then sleep on a futex. The
+ * caller wakes them and starts working at once; a helper that comes late finds END or the current run, and both are
+ * right. A run returns when its units are done; helpers may still be looking at it (igata_pool_quiesce).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -58,7 +58,8 @@ static uint32_t wait_generation(igata_pool *pool, uint32_t seen)
         uint64_t end = now_ns() + pool->spin_ns;
         for (unsigned n = 1; (now = atomic_load(&pool->generation)) == seen; n++) {
             rt_pause();
-            if (n % 64 == 0 && now_ns() > end) break;
+            if (n % 64 == 0 && now_ns() > end)
+                break;
         }
     }
     while ((now = atomic_load(&pool->generation)) == seen) {
@@ -100,7 +101,8 @@ static igata_status start_helpers(igata_pool *pool)
         helper->pool = pool;
         helper->slot = i + 1;
         failed = pthread_create(&helper->thread, NULL, help, helper);
-        if (!failed) pool->started++;
+        if (!failed)
+            pool->started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return failed ? IGATA_E_THREADS : IGATA_OK;
@@ -108,11 +110,14 @@ static igata_status start_helpers(igata_pool *pool)
 
 igata_status igata_pool_create(unsigned threads, unsigned spin_us, igata_pool **out)
 {
-    if (!out) return IGATA_E_ARGUMENT;
+    if (!out)
+        return IGATA_E_ARGUMENT;
     *out = NULL;
-    if (igata_job_bytes(threads) == 0) return IGATA_E_THREADS;
+    if (igata_job_bytes(threads) == 0)
+        return IGATA_E_THREADS;
     igata_pool *pool = aligned_alloc(64, sizeof *pool);
-    if (!pool) return IGATA_E_MEMORY;
+    if (!pool)
+        return IGATA_E_MEMORY;
     memset(pool, 0, sizeof *pool);
     pool->threads = threads;
     pool->spin_ns = (uint64_t)spin_us * 1000;
@@ -120,8 +125,10 @@ igata_status igata_pool_create(unsigned threads, unsigned spin_us, igata_pool **
     pool->helpers = calloc(threads, sizeof *pool->helpers);
     igata_job_options options = {.size = sizeof options, .relax = relax};
     igata_status status = pool->job_memory && pool->helpers ? IGATA_OK : IGATA_E_MEMORY;
-    if (status == IGATA_OK) status = igata_job_init(pool->job_memory, threads, &options, &pool->job);
-    if (status == IGATA_OK) status = start_helpers(pool);
+    if (status == IGATA_OK)
+        status = igata_job_init(pool->job_memory, threads, &options, &pool->job);
+    if (status == IGATA_OK)
+        status = start_helpers(pool);
     if (status == IGATA_OK)
         *out = pool;
     else
@@ -131,10 +138,12 @@ igata_status igata_pool_create(unsigned threads, unsigned spin_us, igata_pool **
 
 void igata_pool_destroy(igata_pool *pool)
 {
-    if (!pool) return;
+    if (!pool)
+        return;
     atomic_store(&pool->quit, true);
     next_generation(pool);
-    for (unsigned i = 0; i < pool->started; i++) pthread_join(pool->helpers[i].thread, NULL);
+    for (unsigned i = 0; i < pool->started; i++)
+        pthread_join(pool->helpers[i].thread, NULL);
     free(pool->helpers);
     free(pool->job_memory);
     free(pool);
@@ -143,10 +152,13 @@ void igata_pool_destroy(igata_pool *pool)
 igata_status igata_pool_run(igata_pool *pool, const igata_model *model, size_t entry, void *const io[], void *workspace,
                             void *state)
 {
-    if (!pool) return IGATA_E_ARGUMENT;
-    if (pool->threads == 1) return igata_run(model, entry, io, workspace, state);
+    if (!pool)
+        return IGATA_E_ARGUMENT;
+    if (pool->threads == 1)
+        return igata_run(model, entry, io, workspace, state);
     igata_status status = igata_job_begin(pool->job, model, entry, io, workspace, state);
-    if (status != IGATA_OK) return status;
+    if (status != IGATA_OK)
+        return status;
     next_generation(pool);
     return igata_work(pool->job, 0);
 }
@@ -154,5 +166,6 @@ igata_status igata_pool_run(igata_pool *pool, const igata_model *model, size_t e
 /* Both sides modify `inside`: a helper that enters after the last look here also sees END in the job. */
 void igata_pool_quiesce(igata_pool *pool)
 {
-    while (pool && atomic_fetch_add_explicit(&pool->inside, 0, memory_order_acq_rel)) sched_yield();
+    while (pool && atomic_fetch_add_explicit(&pool->inside, 0, memory_order_acq_rel))
+        sched_yield();
 }

@@ -32,14 +32,16 @@ static igata_status give(void *out, const void *full, size_t full_size)
 {
     size_t size;
     memcpy(&size, out, sizeof size);
-    if (size < sizeof size || size > full_size) return IGATA_E_ARGUMENT;
+    if (size < sizeof size || size > full_size)
+        return IGATA_E_ARGUMENT;
     memcpy((uint8_t *)out + sizeof size, (const uint8_t *)full + sizeof size, size - sizeof size);
     return IGATA_OK;
 }
 
 igata_status igata_info(const igata_model *model, igata_model_info *info)
 {
-    if (!model || !info) return IGATA_E_ARGUMENT;
+    if (!model || !info)
+        return IGATA_E_ARGUMENT;
     const ArtHeader *h = model->h;
     igata_model_info full = {.variant = art_text(h, model->variant->name),
                              .triple = art_text(h, h->triple),
@@ -51,7 +53,8 @@ igata_status igata_info(const igata_model *model, igata_model_info *info)
                              .state_bytes = h->state_bytes,
                              .weights_bytes = h->weights_bytes,
                              .file_bytes = h->file_bytes};
-    for (uint32_t k = 0; k < h->kernels.count; k++) full.code_bytes += model->code[k].bytes;
+    for (uint32_t k = 0; k < h->kernels.count; k++)
+        full.code_bytes += model->code[k].bytes;
     return give(info, &full, sizeof full);
 }
 
@@ -60,13 +63,15 @@ size_t igata_entry_count(const igata_model *model) { return model ? model->h->en
 int igata_entry_find(const igata_model *model, const char *name)
 {
     for (uint32_t i = 0; model && name && i < model->h->entries.count; i++)
-        if (strcmp(art_text(model->h, model->entries[i].name), name) == 0) return (int)i;
+        if (strcmp(art_text(model->h, model->entries[i].name), name) == 0)
+            return (int)i;
     return -1;
 }
 
 igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entry *info)
 {
-    if (!model || !info || entry >= model->h->entries.count) return IGATA_E_ARGUMENT;
+    if (!model || !info || entry >= model->h->entries.count)
+        return IGATA_E_ARGUMENT;
     const ArtRecEntry *e = &model->entries[entry];
     igata_entry full = {.name = art_text(model->h, e->name),
                         .inputs = e->n_inputs,
@@ -90,38 +95,46 @@ static igata_status give_value(const igata_model *model, const ArtRecValue *v, i
 
 igata_status igata_io_info(const igata_model *model, size_t entry, size_t index, igata_value *info)
 {
-    if (!model || !info || entry >= model->h->entries.count) return IGATA_E_ARGUMENT;
+    if (!model || !info || entry >= model->h->entries.count)
+        return IGATA_E_ARGUMENT;
     const ArtRecEntry *e = &model->entries[entry];
-    if (index >= (size_t)e->n_inputs + e->n_outputs) return IGATA_E_ARGUMENT;
+    if (index >= (size_t)e->n_inputs + e->n_outputs)
+        return IGATA_E_ARGUMENT;
     return give_value(model, &model->values[e->first_value + index], info);
 }
 
 igata_status igata_state_info(const igata_model *model, size_t index, igata_value *info)
 {
-    if (!model || !info || index >= model->h->states.count) return IGATA_E_ARGUMENT;
+    if (!model || !info || index >= model->h->states.count)
+        return IGATA_E_ARGUMENT;
     return give_value(model, ART_TABLE(model->h, states, ArtRecValue) + index, info);
 }
 
 size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
 {
-    if (!model || entry >= model->h->entries.count || threads == 0 || threads > IGATA_MAX_THREADS) return 0;
+    if (!model || entry >= model->h->entries.count || threads == 0 || threads > IGATA_MAX_THREADS)
+        return 0;
     const ArtRecEntry *e = &model->entries[entry];
     uint64_t bytes = e->workspace_bytes + threads * e->scratch_bytes;
     return bytes ? bytes : ART_ALIGN;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------------------------------------------------
+ */
 
 igata_status rt_check_run(const igata_model *model, size_t entry, void *const io[], const void *workspace,
                           const void *state)
 {
-    if (!model || entry >= model->h->entries.count) return IGATA_E_ARGUMENT;
+    if (!model || entry >= model->h->entries.count)
+        return IGATA_E_ARGUMENT;
     const ArtRecEntry *e = &model->entries[entry];
     uint32_t n = e->n_inputs + e->n_outputs;
     uintptr_t all = (uintptr_t)workspace | (uintptr_t)state;
-    if (n && !io) return IGATA_E_NULL;
+    if (n && !io)
+        return IGATA_E_NULL;
     for (uint32_t i = 0; i < n; i++) {
-        if (!io[i]) return IGATA_E_NULL;
+        if (!io[i])
+            return IGATA_E_NULL;
         all |= (uintptr_t)io[i];
     }
     if ((!workspace && (e->workspace_bytes || e->scratch_bytes)) || (!state && model->h->state_bytes))
@@ -132,7 +145,8 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
 igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state)
 {
     igata_status status = rt_check_run(model, entry, io, workspace, state);
-    if (status != IGATA_OK) return status;
+    if (status != IGATA_OK)
+        return status;
     const ArtRecEntry *e = &model->entries[entry];
     const ArtRecPhase *phases = model->phases + e->first_phase;
     RtRun run = {model, io, workspace, state};

@@ -74,7 +74,8 @@ static inline uint8_t *fixture_read(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
     *size = 0;
-    if (!file) return NULL;
+    if (!file)
+        return NULL;
     fseek(file, 0, SEEK_END);
     *size = (size_t)ftell(file);
     rewind(file);
@@ -87,14 +88,16 @@ static inline uint8_t *fixture_read(const char *path, size_t *size)
 static inline void fixture_write(const char *path, const void *data, size_t size)
 {
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, size, file) != size) abort();
+    if (!file || fwrite(data, 1, size, file) != size)
+        abort();
     fclose(file);
 }
 
 /* Shows why the compiler refused; -1, for set-up functions. */
 static inline int fixture_print(Context *ctx)
 {
-    for (uint32_t i = 0; i < diag_count(ctx); i++) fprintf(stderr, "%s\n", diag_get(ctx, i)->message);
+    for (uint32_t i = 0; i < diag_count(ctx); i++)
+        fprintf(stderr, "%s\n", diag_get(ctx, i)->message);
     return -1;
 }
 
@@ -119,7 +122,8 @@ static inline ArtObject fixture_compile(const char *compiler, const char *stem, 
     fixture_write(source, text, strlen(text));
     snprintf(command, sizeof command, "%s -c -o %s.o %s", compiler, stem, source);
     snprintf(source, sizeof source, "%s.o", stem);
-    if (system(command) == 0) object.data = fixture_read(source, &object.size);
+    if (system(command) == 0)
+        object.data = fixture_read(source, &object.size);
     return object;
 }
 
@@ -137,8 +141,9 @@ static inline bool fixture_small_weight(void *user, ArtSink *sink)
     return true;
 }
 
-#define FIXTURE_FLAGS \
-    " -O2 -ffreestanding -fasynchronous-unwind-tables -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-stack-protector"
+#define FIXTURE_FLAGS                                                                                                  \
+    " -O2 -ffreestanding -fasynchronous-unwind-tables -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno "    \
+    "-fno-stack-protector"
 
 /* Two variants on x86-64, one elsewhere; `compiler` makes code for `machine`. False: no such compiler. */
 static inline bool fixture_make(Fixture *f, ArtMachine machine, const char *compiler)
@@ -165,11 +170,21 @@ static inline bool fixture_make(Fixture *f, ArtMachine machine, const char *comp
     }
     f->kernels[0].symbol = "layer1/fc:scale"; /* shown as layer1_fc_scale */
     f->plan[0] = (ArtPlan){"tmp", 128, 4 * FIXTURE_N, 0, 1};
-    f->entry = (ArtEntry){.name = "main", .inputs = f->inputs, .outputs = f->outputs, .n_inputs = 3, .n_outputs = 2,
-                          .workspace_bytes = 128 + 4 * FIXTURE_N, .scratch_bytes_per_slot = 100, .phases = f->phases,
-                          .n_phases = 3, .plan = f->plan, .n_plan = 1, .peak_bytes = 4 * FIXTURE_N,
+    f->entry = (ArtEntry){.name = "main",
+                          .inputs = f->inputs,
+                          .outputs = f->outputs,
+                          .n_inputs = 3,
+                          .n_outputs = 2,
+                          .workspace_bytes = 128 + 4 * FIXTURE_N,
+                          .scratch_bytes_per_slot = 100,
+                          .phases = f->phases,
+                          .n_phases = 3,
+                          .plan = f->plan,
+                          .n_plan = 1,
+                          .peak_bytes = 4 * FIXTURE_N,
                           .lower_bound_bytes = 4 * FIXTURE_N};
-    for (int i = 0; i < FIXTURE_N; i++) f->weight[i] = (float)(i % 37) * 0.25f - 3.0f;
+    for (int i = 0; i < FIXTURE_N; i++)
+        f->weight[i] = (float)(i % 37) * 0.25f - 3.0f;
     f->weights[0] = (ArtWeight){"tag", 0, 10, fixture_small_weight, NULL};
     f->weights[1] = (ArtWeight){"w", 64, sizeof f->weight, fixture_weight, f};
     static const char *const x86_flags[2] = {"-march=x86-64", "-march=x86-64-v3"};
@@ -181,19 +196,32 @@ static inline bool fixture_make(Fixture *f, ArtMachine machine, const char *comp
         f->objects[v][0] = fixture_compile(command, stem, "c", fixture_kernels_c);
         snprintf(stem, sizeof stem, "helper-%d-%d", (int)machine, v);
         f->objects[v][1] = fixture_compile(command, stem, "c", fixture_helper_c);
-        if (!f->objects[v][0].data || !f->objects[v][1].data) return false;
+        if (!f->objects[v][0].data || !f->objects[v][1].data)
+            return false;
         f->objects[v][0].defs = f->defs;
         f->objects[v][0].n_defs = 3;
-        f->variants[v] = (ArtVariant){.name = machine == ART_AARCH64 ? "generic" : v ? "x86-64-v3" : "x86-64",
-                                      .objects = f->objects[v], .n_objects = 2};
+        f->variants[v] = (ArtVariant){.name = machine == ART_AARCH64 ? "generic"
+                                              : v                    ? "x86-64-v3"
+                                                                     : "x86-64",
+                                      .objects = f->objects[v],
+                                      .n_objects = 2};
     }
     f->image = (ArtImage){.machine = machine,
                           .triple = machine == ART_X86_64 ? "x86_64-linux-gnu" : "aarch64-linux-gnu",
-                          .opt_level = "-O2", .igata_version = "igata test", .entries = &f->entry, .n_entries = 1,
-                          .kernels = f->kernels, .n_kernels = 3, .variants = f->variants,
-                          .n_variants = (uint32_t)n_variants, .weights = f->weights, .n_weights = 2,
-                          .states = f->states, .n_states = 1};
-    for (int i = 0; i < 32; i++) f->image.model_sha256[i] = (uint8_t)i;
+                          .opt_level = "-O2",
+                          .igata_version = "igata test",
+                          .entries = &f->entry,
+                          .n_entries = 1,
+                          .kernels = f->kernels,
+                          .n_kernels = 3,
+                          .variants = f->variants,
+                          .n_variants = (uint32_t)n_variants,
+                          .weights = f->weights,
+                          .n_weights = 2,
+                          .states = f->states,
+                          .n_states = 1};
+    for (int i = 0; i < 32; i++)
+        f->image.model_sha256[i] = (uint8_t)i;
     return true;
 }
 
@@ -214,15 +242,33 @@ static inline float fixture_expect(const Fixture *f, const float *a, const float
     static const float table[5] = {1.5f, -2.25f, 3.125f, 0.5f, 8.0f};
     float t = a[i] * f->weight[i], x = t + b[i], r;
     switch (i % 16) {
-    case 0: r = x * 3.0f; break;
-    case 1: r = x - 7.0f; break;
-    case 2: r = 1.25f / x; break;
-    case 3: r = -x; break;
-    case 4: r = x * x; break;
-    case 5: r = x + 0.1f; break;
-    case 6: r = 11.0f; break;
-    case 7: r = x * 0.3f; break;
-    default: r = x + table[(i % 16 + 1) % 5]; break;
+    case 0:
+        r = x * 3.0f;
+        break;
+    case 1:
+        r = x - 7.0f;
+        break;
+    case 2:
+        r = 1.25f / x;
+        break;
+    case 3:
+        r = -x;
+        break;
+    case 4:
+        r = x * x;
+        break;
+    case 5:
+        r = x + 0.1f;
+        break;
+    case 6:
+        r = 11.0f;
+        break;
+    case 7:
+        r = x * 0.3f;
+        break;
+    default:
+        r = x + table[(i % 16 + 1) % 5];
+        break;
     }
     return r + table[i % 16 % 5];
 }
@@ -233,19 +279,22 @@ static inline void fixture_io(void *io[5])
     static const size_t bytes[5] = {4 * FIXTURE_N, 4 * FIXTURE_N, 4 * FIXTURE_ROWS, 4 * FIXTURE_N, 4 * FIXTURE_ROWS};
     for (int i = 0; i < 5; i++) {
         io[i] = aligned_alloc(64, (bytes[i] + 63) / 64 * 64);
-        if (!io[i]) abort();
+        if (!io[i])
+            abort();
         memset(io[i], 0xff, bytes[i]);
     }
     for (int i = 0; i < FIXTURE_N; i++) {
         ((float *)io[0])[i] = (float)(i % 101) * 0.5f - 20.0f;
         ((float *)io[1])[i] = (float)(i % 53) * 0.125f + 0.0625f;
     }
-    for (int i = 0; i < FIXTURE_ROWS; i++) ((int32_t *)io[2])[i] = i * 97 % FIXTURE_N;
+    for (int i = 0; i < FIXTURE_ROWS; i++)
+        ((int32_t *)io[2])[i] = i * 97 % FIXTURE_N;
 }
 
 static inline void fixture_free_io(void *io[5])
 {
-    for (int i = 0; i < 5; i++) free(io[i]);
+    for (int i = 0; i < 5; i++)
+        free(io[i]);
 }
 
 /* Number of wrong elements in y and picked. */
@@ -257,14 +306,16 @@ static inline int fixture_wrong(const Fixture *f, void *const io[5])
         float want = fixture_expect(f, io[0], io[1], i);
         wrong += memcmp(&want, &y[i], 4) != 0;
     }
-    for (int i = 0; i < FIXTURE_ROWS; i++) wrong += memcmp(&picked[i], &y[((int32_t *)io[2])[i]], 4) != 0;
+    for (int i = 0; i < FIXTURE_ROWS; i++)
+        wrong += memcmp(&picked[i], &y[((int32_t *)io[2])[i]], 4) != 0;
     return wrong;
 }
 
 static inline void fixture_free(Fixture *f)
 {
     for (int v = 0; v < 2; v++)
-        for (int o = 0; o < 2; o++) free((void *)(uintptr_t)f->objects[v][o].data);
+        for (int o = 0; o < 2; o++)
+            free((void *)(uintptr_t)f->objects[v][o].data);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Relocatable objects and archives: linked by the system's linker into a program that uses the generated header, alone and
- * two together, natively and for AArch64 under an emulator. */
+ * Relocatable objects and archives: linked by the system's linker into a program that uses the generated header, alone
+ * and two together, natively and for AArch64 under an emulator. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L /* popen */
 #endif
@@ -47,7 +47,8 @@ static const char main_c[] =
     "int main(void) {\n"
     "    _Static_assert(NET_INPUTS == 3 && NET_OUTPUTS == 2 && NET_INPUT_0_BYTES == sizeof a, \"\");\n"
     "    _Static_assert(NET_OUTPUT_1_BYTES == 160 && NET_ALIGN == 64, \"\");\n"
-    "    for (int i = 0; i < 4096; i++) a[i] = (float)(i % 101) * 0.5f - 20.0f, b[i] = (float)(i % 53) * 0.125f + 0.0625f;\n"
+    "    for (int i = 0; i < 4096; i++) a[i] = (float)(i % 101) * 0.5f - 20.0f, b[i] = (float)(i % 53) * 0.125f + "
+    "0.0625f;\n"
     "    for (int i = 0; i < 40; i++) at[i] = i * 97 % 4096;\n"
     "    const void *in[] = {a, b, at}; void *out[] = {y, picked};\n"
     "    at[1] = -5;\n    if (net_run(in, out, ws, state) != 11) return 1;\n"
@@ -64,8 +65,10 @@ static uint64_t expected(const Fixture *f)
     void *io[5];
     uint64_t h = 0;
     fixture_io(io);
-    for (int i = 0; i < FIXTURE_N; i++) h = h * 31 + f32_bits(fixture_expect(f, io[0], io[1], i));
-    for (int i = 0; i < FIXTURE_ROWS; i++) h = h * 31 + f32_bits(fixture_expect(f, io[0], io[1], ((int32_t *)io[2])[i]));
+    for (int i = 0; i < FIXTURE_N; i++)
+        h = h * 31 + f32_bits(fixture_expect(f, io[0], io[1], i));
+    for (int i = 0; i < FIXTURE_ROWS; i++)
+        h = h * 31 + f32_bits(fixture_expect(f, io[0], io[1], ((int32_t *)io[2])[i]));
     fixture_free_io(io);
     return h;
 }
@@ -81,7 +84,8 @@ static ArtObject make_run(const char *compiler, const char *prefix)
 /* The image of the fixture, one variant, with a run function. */
 static bool make_image(Fixture *f, ArtMachine machine, const char *compiler, const char *prefix, ArtObject *run)
 {
-    if (!fixture_make(f, machine, compiler)) return false;
+    if (!fixture_make(f, machine, compiler))
+        return false;
     *run = make_run(compiler, prefix);
     f->image.n_variants = 1;
     f->image.run_objects = run;
@@ -107,11 +111,13 @@ static void test_linked_program(void **state)
     Fixture f;
     ArtObject run;
     assert_true(make_image(&f, FIXTURE_HOST, fixture_cc(), "net", &run));
-    if (!art_write_o(ctx, &f.image, "net", "net.o")) fail_msg("%d", fixture_print(ctx));
+    if (!art_write_o(ctx, &f.image, "net", "net.o"))
+        fail_msg("%d", fixture_print(ctx));
     assert_true(art_write_a(ctx, &f.image, "net", "libnet.a"));
     assert_true(art_write_h(ctx, &f.image, "net", "net.h"));
     fixture_write("main.c", main_c, strlen(main_c));
-    assert_int_equal(fixture_shell("%s -Wall -Werror -Wl,--fatal-warnings -o with-o main.c net.o%s", fixture_cc(), ""), 0);
+    assert_int_equal(fixture_shell("%s -Wall -Werror -Wl,--fatal-warnings -o with-o main.c net.o%s", fixture_cc(), ""),
+                     0);
     check_output(&f, "./with-o");
     assert_int_equal(fixture_shell("%s -Wl,--fatal-warnings -o with-a main.c -L. -lnet%s", fixture_cc(), ""), 0);
     check_output(&f, "./with-a");
@@ -147,7 +153,8 @@ static void test_two_models_in_one_program(void **state)
 static void test_aarch64_under_emulator(void **state)
 {
     (void)state;
-    if (!fixture_has("aarch64-linux-gnu-gcc") || !fixture_has("qemu-aarch64-static")) skip();
+    if (!fixture_has("aarch64-linux-gnu-gcc") || !fixture_has("qemu-aarch64-static"))
+        skip();
     Fixture f;
     ArtObject run;
     assert_true(make_image(&f, ART_AARCH64, "aarch64-linux-gnu-gcc", "net", &run));

@@ -13,7 +13,8 @@ static int setup(void **state)
 {
     (void)state;
     ctx = ctx_create(NULL);
-    if (!fixture_make(&fixture, FIXTURE_HOST, fixture_cc())) return -1;
+    if (!fixture_make(&fixture, FIXTURE_HOST, fixture_cc()))
+        return -1;
     return art_write_so(ctx, &fixture.image, "fixture.so") ? 0 : fixture_print(ctx);
 }
 
@@ -35,16 +36,19 @@ static void test_tools_accept_it(void **state)
     assert_int_equal(fixture_shell("grep -q 'There are no relocations' readelf.txt%s%s", "", ""), 0);
     assert_int_equal(fixture_shell("grep -q 'GNU_STACK .* RW ' readelf.txt%s%s", "", ""), 0);
     assert_int_not_equal(fixture_shell("grep -q ' RWE ' readelf.txt%s%s", "", ""), 0);
-    assert_int_equal(fixture_shell("objdump -d fixture.so > objdump.txt && grep -q '<mix.*>:' objdump.txt%s%s", "", ""), 0);
+    assert_int_equal(fixture_shell("objdump -d fixture.so > objdump.txt && grep -q '<mix.*>:' objdump.txt%s%s", "", ""),
+                     0);
     assert_int_equal(fixture_shell("grep -q '<layer1_fc_scale.*>:' objdump.txt%s%s", "", ""), 0);
 }
 
 static void test_debugger_shows_kernels(void **state)
 {
     (void)state;
-    if (!fixture_has("gdb")) skip();
+    if (!fixture_has("gdb"))
+        skip();
     const char *mix = FIXTURE_HOST == ART_X86_64 ? "mix.x86_64_v3" : "mix";
-    assert_int_equal(fixture_shell("gdb -batch -ex \"info line *(char*)&'%s'\" fixture.so 2>&1 | grep -q '<%s'", mix, mix), 0);
+    assert_int_equal(
+        fixture_shell("gdb -batch -ex \"info line *(char*)&'%s'\" fixture.so 2>&1 | grep -q '<%s'", mix, mix), 0);
 }
 
 static void test_loader_accepts_it(void **state)
@@ -186,7 +190,8 @@ static Elf64_Shdr find_section(const uint8_t *elf, const char *name)
     memcpy(&names, elf + eh.e_shoff + eh.e_shstrndx * sizeof sh, sizeof sh);
     for (int i = 1; i < eh.e_shnum; i++) {
         memcpy(&sh, elf + eh.e_shoff + (size_t)i * sizeof sh, sizeof sh);
-        if (strcmp((const char *)elf + names.sh_offset + sh.sh_name, name) == 0) return sh;
+        if (strcmp((const char *)elf + names.sh_offset + sh.sh_name, name) == 0)
+            return sh;
     }
     return (Elf64_Shdr){0};
 }
@@ -214,13 +219,15 @@ static void compare_with_linker(ArtMachine machine, const char *linker, ArtObjec
              (unsigned long long)find_section(ours, ".text").sh_addr);
     fixture_write("link.ld", script, strlen(script));
     char command[512];
-    snprintf(command, sizeof command, "%s -static -e 0 --no-relax -T link.ld -o theirs.elf %s 2> link.err", linker, path);
+    snprintf(command, sizeof command, "%s -static -e 0 --no-relax -T link.ld -o theirs.elf %s 2> link.err", linker,
+             path);
     assert_int_equal(system(command), 0);
     uint8_t *theirs = fixture_read("theirs.elf", &n2);
     static const char *const sections[] = {".text", ".rodata"}; /* linkers rewrite .eh_frame */
     for (int i = 0; i < 2; i++) {
         Elf64_Shdr a = find_section(ours, sections[i]), b = find_section(theirs, sections[i]);
-        if (a.sh_size == 0) continue;
+        if (a.sh_size == 0)
+            continue;
         assert_int_equal(a.sh_addr, b.sh_addr);
         assert_int_equal(a.sh_size, b.sh_size);
         assert_memory_equal(ours + a.sh_offset, theirs + b.sh_offset, a.sh_size);
@@ -244,7 +251,8 @@ static const char table_c[] =
 static void test_c_code_x86_64(void **state)
 {
     (void)state;
-    if (FIXTURE_HOST != ART_X86_64) skip();
+    if (FIXTURE_HOST != ART_X86_64)
+        skip();
     char command[512];
     snprintf(command, sizeof command, "%s" FIXTURE_FLAGS " -fno-merge-constants", fixture_cc());
     ArtObject o = fixture_compile(command, "table", "c", table_c);
@@ -254,22 +262,26 @@ static void test_c_code_x86_64(void **state)
 static void test_c_code_aarch64(void **state)
 {
     (void)state;
-    if (!fixture_has("aarch64-linux-gnu-gcc")) skip();
-    ArtObject o = fixture_compile("aarch64-linux-gnu-gcc" FIXTURE_FLAGS " -fno-merge-constants", "table64", "c", table_c);
+    if (!fixture_has("aarch64-linux-gnu-gcc"))
+        skip();
+    ArtObject o =
+        fixture_compile("aarch64-linux-gnu-gcc" FIXTURE_FLAGS " -fno-merge-constants", "table64", "c", table_c);
     compare_with_linker(ART_AARCH64, "aarch64-linux-gnu-ld", o, "table64.o", "kernel");
 }
 
-static const char x86_s[] = ".text\n.globl kernel\n.hidden other\n.type kernel,@function\nkernel:\n"
-                            "  call other@PLT\n  jmp other\n  lea data(%rip), %rax\n"
-                            "  movl data+12(%rip), %edx\n  cmpl $5, data+4(%rip)\n"
-                            "  movabsq $data-., %r8\n  ret\n"
-                            ".size kernel, .-kernel\n.globl other\n.type other,@function\nother: ret\n"
-                            ".section .rodata\n.p2align 4\ndata: .long other-., kernel-.\n .quad other-.\n .long 1,2,3\n";
+static const char x86_s[] =
+    ".text\n.globl kernel\n.hidden other\n.type kernel,@function\nkernel:\n"
+    "  call other@PLT\n  jmp other\n  lea data(%rip), %rax\n"
+    "  movl data+12(%rip), %edx\n  cmpl $5, data+4(%rip)\n"
+    "  movabsq $data-., %r8\n  ret\n"
+    ".size kernel, .-kernel\n.globl other\n.type other,@function\nother: ret\n"
+    ".section .rodata\n.p2align 4\ndata: .long other-., kernel-.\n .quad other-.\n .long 1,2,3\n";
 
 static void test_every_row_x86_64(void **state)
 {
     (void)state;
-    if (FIXTURE_HOST != ART_X86_64) skip();
+    if (FIXTURE_HOST != ART_X86_64)
+        skip();
     compare_with_linker(ART_X86_64, "ld", fixture_compile(fixture_cc(), "rows", "s", x86_s), "rows.o", "kernel");
 }
 
@@ -285,7 +297,8 @@ static const char arm_s[] =
 static void test_every_row_aarch64(void **state)
 {
     (void)state;
-    if (!fixture_has("aarch64-linux-gnu-as")) skip();
+    if (!fixture_has("aarch64-linux-gnu-as"))
+        skip();
     compare_with_linker(ART_AARCH64, "aarch64-linux-gnu-ld",
                         fixture_compile("aarch64-linux-gnu-gcc", "rows64", "s", arm_s), "rows64.o", "kernel");
 }
@@ -294,7 +307,8 @@ static void test_every_row_aarch64(void **state)
 static void test_got_reference(void **state)
 {
     (void)state;
-    if (FIXTURE_HOST != ART_X86_64) skip();
+    if (FIXTURE_HOST != ART_X86_64)
+        skip();
     ArtObject object = fixture_compile(fixture_cc(), "got", "s",
                                        ".text\n.globl kernel\n.type kernel,@function\nkernel:\n"
                                        " movq data@GOTPCREL(%rip), %rax\n movl 4(%rax), %eax\n movq (%rdi), %rcx\n"
@@ -334,7 +348,8 @@ static void refuse(const char *source, const char *suffix, DiagId id)
     object.defs = &def;
     object.n_defs = 1;
     ArtVariant variant = {.name = "generic", .objects = &object, .n_objects = 1};
-    ArtImage image = {.machine = FIXTURE_HOST, .kernels = &kernel, .n_kernels = 1, .variants = &variant, .n_variants = 1};
+    ArtImage image = {
+        .machine = FIXTURE_HOST, .kernels = &kernel, .n_kernels = 1, .variants = &variant, .n_variants = 1};
     assert_non_null(object.data);
     diag_clear(ctx);
     remove("refused.so");
@@ -350,11 +365,11 @@ static void test_refused_objects(void **state)
     refuse("int memset_it(int); int kernel(int x) { return memset_it(x) + 1; }", "c", DIAG_art_undefined);
     refuse("int counter = 3; int kernel(int x) { return counter += x; }", "c", DIAG_art_object);
     refuse("int other(int x) { return x; }", "c", DIAG_art_object);
-    if (FIXTURE_HOST != ART_X86_64) return;
+    if (FIXTURE_HOST != ART_X86_64)
+        return;
     refuse(".text\n.globl kernel\n.type kernel,@function\nkernel: ret\n.section .rodata\n.quad kernel\n", "s",
            DIAG_art_place);
-    refuse(".text\n.globl kernel\n.type kernel,@function\nkernel: .long kernel@SIZE\n", "s",
-           DIAG_art_relocation);
+    refuse(".text\n.globl kernel\n.type kernel,@function\nkernel: .long kernel@SIZE\n", "s", DIAG_art_relocation);
 }
 
 static bool no_weight(void *user, ArtSink *sink)
@@ -399,12 +414,13 @@ static void test_refused_images(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tools_accept_it),   cmocka_unit_test(test_debugger_shows_kernels),
-        cmocka_unit_test(test_loader_accepts_it), cmocka_unit_test(test_unwinder_finds_kernels), cmocka_unit_test(test_same_bytes_again),
-        cmocka_unit_test(test_read_back),         cmocka_unit_test(test_changed_byte_is_noticed),
-        cmocka_unit_test(test_damaged_description), cmocka_unit_test(test_c_code_x86_64),
-        cmocka_unit_test(test_c_code_aarch64),    cmocka_unit_test(test_every_row_x86_64),
-        cmocka_unit_test(test_every_row_aarch64), cmocka_unit_test(test_got_reference), cmocka_unit_test(test_refused_objects),
+        cmocka_unit_test(test_tools_accept_it),         cmocka_unit_test(test_debugger_shows_kernels),
+        cmocka_unit_test(test_loader_accepts_it),       cmocka_unit_test(test_unwinder_finds_kernels),
+        cmocka_unit_test(test_same_bytes_again),        cmocka_unit_test(test_read_back),
+        cmocka_unit_test(test_changed_byte_is_noticed), cmocka_unit_test(test_damaged_description),
+        cmocka_unit_test(test_c_code_x86_64),           cmocka_unit_test(test_c_code_aarch64),
+        cmocka_unit_test(test_every_row_x86_64),        cmocka_unit_test(test_every_row_aarch64),
+        cmocka_unit_test(test_got_reference),           cmocka_unit_test(test_refused_objects),
         cmocka_unit_test(test_refused_images),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stress of the job algorithm: every tile exactly once, none before its phase, across runs of two entries with different
- * phase tables, with threads that come and go. The kernels are in this file and use plain memory, so that ThreadSanitizer
- * proves that phases order it. The model is built in memory. */
+ * Stress of the job algorithm: every tile exactly once, none before its phase, across runs of two entries with
+ * different phase tables, with threads that come and go. The kernels are in this file and use plain memory, so that
+ * ThreadSanitizer proves that phases order it. The model is built in memory. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -52,14 +52,19 @@ static void count_tiles(void *const *buf, int64_t lo, int64_t hi, uint64_t *erro
 {
     uint32_t *own = buf[0], *before = buf[1], *run = buf[3], *scratch = buf[4];
     const Info *info = buf[2];
-    if (lo < 0 || hi > info->tiles || lo >= hi) atomic_fetch_add(&wrong, 1);
+    if (lo < 0 || hi > info->tiles || lo >= hi)
+        atomic_fetch_add(&wrong, 1);
     *scratch = (uint32_t)lo; /* nobody else may have this slot's scratch now */
     for (uint32_t i = 0; i < info->before; i++)
-        if (before[i] != *run) atomic_fetch_add(&wrong, 1);
+        if (before[i] != *run)
+            atomic_fetch_add(&wrong, 1);
     for (int64_t i = lo; i < hi; i++)
-        if (++own[i] != *run) atomic_fetch_add(&wrong, 1);
-    if (*scratch != (uint32_t)lo) atomic_fetch_add(&wrong, 1);
-    if (info->entry == 1 && info->tiles == 3 && !*error) *error = 5;
+        if (++own[i] != *run)
+            atomic_fetch_add(&wrong, 1);
+    if (*scratch != (uint32_t)lo)
+        atomic_fetch_add(&wrong, 1);
+    if (info->entry == 1 && info->tiles == 3 && !*error)
+        *error = 5;
 }
 
 static void add_phase(uint32_t entry, uint32_t p, uint32_t tiles, uint32_t before)
@@ -79,14 +84,16 @@ static void add_phase(uint32_t entry, uint32_t p, uint32_t tiles, uint32_t befor
 static int setup(void **state)
 {
     (void)state;
-    static const uint32_t tiles[2][MAX_PHASES] = {{16, 1, 2, 48, 3, 1, 1, 7, 40, 2, 5, 48},
-                                                  {1, 48, 3, 2, 16, 31}};
+    static const uint32_t tiles[2][MAX_PHASES] = {{16, 1, 2, 48, 3, 1, 1, 7, 40, 2, 5, 48}, {1, 48, 3, 2, 16, 31}};
     static const uint32_t n_phases[3] = {12, 6, 1};
-    image.header = (ArtHeader){.version = ART_FORMAT_VERSION, .bytes = sizeof image, .state_bytes = 64,
-                               .weights_bytes = sizeof infos, .file_bytes = sizeof image + sizeof infos + 64};
+    image.header = (ArtHeader){.version = ART_FORMAT_VERSION,
+                               .bytes = sizeof image,
+                               .state_bytes = 64,
+                               .weights_bytes = sizeof infos,
+                               .file_bytes = sizeof image + sizeof infos + 64};
     memcpy(image.header.magic, ART_MAGIC, 8);
     ArtHeader *h = &image.header;
-#define PLACE(field, n) (ArtRef) {(uint32_t)((char *)image.field - (char *)&image), n}
+#define PLACE(field, n) (ArtRef){(uint32_t)((char *)image.field - (char *)&image), n}
     h->entries = PLACE(entries, 3);
     h->phases = PLACE(phases, 3 * MAX_PHASES);
     h->bufs = PLACE(bufs, 15 * MAX_PHASES);
@@ -99,12 +106,19 @@ static int setup(void **state)
         for (uint32_t p = 0; p < n_phases[e]; p++)
             add_phase(e, p, e < 2 ? tiles[e][p] : BIG_TILES, p ? tiles[e][p - 1] : 0);
         uint64_t bytes = e < 2 ? 4 * MAX_TILES * MAX_PHASES : 4 * BIG_TILES;
-        image.entries[e] = (ArtRecEntry){.first_phase = e * MAX_PHASES, .n_phases = n_phases[e],
-                                         .workspace_bytes = (bytes + 63) / 64 * 64, .scratch_bytes = 64};
+        image.entries[e] = (ArtRecEntry){.first_phase = e * MAX_PHASES,
+                                         .n_phases = n_phases[e],
+                                         .workspace_bytes = (bytes + 63) / 64 * 64,
+                                         .scratch_bytes = 64};
     }
     image.code[0].at = (int32_t)((intptr_t)count_tiles - (intptr_t)&image);
-    model = (igata_model){.h = h, .entries = image.entries, .phases = image.phases, .bufs = image.bufs,
-                          .code = image.code, .variant = image.variants, .weights = (const uint8_t *)infos,
+    model = (igata_model){.h = h,
+                          .entries = image.entries,
+                          .phases = image.phases,
+                          .bufs = image.bufs,
+                          .code = image.code,
+                          .variant = image.variants,
+                          .weights = (const uint8_t *)infos,
                           .fp_mode = RT_FP_PLAIN};
     const ArtHeader *volatile any = h; /* keeps the compiler from judging the empty tables */
     return art_check(any, sizeof image) ? 0 : -1;
@@ -130,7 +144,8 @@ static void *help(void *arg)
     for (unsigned n = 0; !atomic_load(&t->stop); n++) {
         igata_work(t->job, slot);
         if (t->coming_and_going)
-            for (unsigned i = 0; i < n % 7; i++) sched_yield();
+            for (unsigned i = 0; i < n % 7; i++)
+                sched_yield();
     }
     return NULL;
 }
@@ -144,10 +159,13 @@ static void stress(unsigned threads, unsigned runs, uint64_t first_cur, bool com
     igata_job_options options = {.size = sizeof options, .relax = yield};
     Threads t = {.coming_and_going = coming_and_going};
     assert_int_equal(igata_job_init(memory, threads, &options, &t.job), IGATA_OK);
-    if (first_cur) *(_Atomic uint64_t *)memory = first_cur; /* a job that has run for long */
-    for (int e = 0; e < 2; e++) workspaces[e] = calloc(1, igata_workspace(&model, (size_t)e, threads) + 64);
+    if (first_cur)
+        *(_Atomic uint64_t *)memory = first_cur; /* a job that has run for long */
+    for (int e = 0; e < 2; e++)
+        workspaces[e] = calloc(1, igata_workspace(&model, (size_t)e, threads) + 64);
     pthread_t handles[16];
-    for (unsigned i = 0; i + 1 < threads; i++) pthread_create(&handles[i], NULL, help, &t);
+    for (unsigned i = 0; i + 1 < threads; i++)
+        pthread_create(&handles[i], NULL, help, &t);
     for (unsigned r = 0; r < runs; r++) {
         size_t e = r % 5 < 3 ? 0 : 1;
         uint8_t *workspace = workspaces[e] + (64 - (uintptr_t)workspaces[e] % 64) % 64;
@@ -158,12 +176,15 @@ static void stress(unsigned threads, unsigned runs, uint64_t first_cur, bool com
         assert_int_equal(igata_job_error(t.job), e == 1 ? 5 : 0);
         for (uint32_t p = 0; p < image.entries[e].n_phases; p++)
             for (uint32_t i = 0; i < infos[e * MAX_PHASES + p].tiles; i++)
-                if (((uint32_t *)(void *)workspace)[p * MAX_TILES + i] != numbers[e]) atomic_fetch_add(&wrong, 1);
+                if (((uint32_t *)(void *)workspace)[p * MAX_TILES + i] != numbers[e])
+                    atomic_fetch_add(&wrong, 1);
         assert_int_equal(atomic_load(&wrong), 0);
     }
     atomic_store(&t.stop, true);
-    for (unsigned i = 0; i + 1 < threads; i++) pthread_join(handles[i], NULL);
-    for (int e = 0; e < 2; e++) free(workspaces[e]);
+    for (unsigned i = 0; i + 1 < threads; i++)
+        pthread_join(handles[i], NULL);
+    for (int e = 0; e < 2; e++)
+        free(workspaces[e]);
     free(memory);
 }
 
@@ -190,7 +211,8 @@ static void test_old_job(void **state)
 {
     (void)state;
     static const uint64_t tags[] = {0x3fffffff, 0x7ffffff0, 0x80000005, 0xfffffff0};
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) stress(3, 60, tags[i] << 32 | UINT32_MAX, false);
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+        stress(3, 60, tags[i] << 32 | UINT32_MAX, false);
 }
 
 static void test_many_tiles(void **state)
@@ -205,7 +227,8 @@ static void test_many_tiles(void **state)
         assert_int_equal(igata_job_begin(job, &model, 2, NULL, workspace, run_number), IGATA_OK);
         assert_int_equal(igata_work(job, 1), IGATA_OK);
         for (uint32_t i = 0; i < BIG_TILES; i++)
-            if (((uint32_t *)workspace)[i] != *run_number) atomic_fetch_add(&wrong, 1);
+            if (((uint32_t *)workspace)[i] != *run_number)
+                atomic_fetch_add(&wrong, 1);
         assert_int_equal(atomic_load(&wrong), 0);
     }
     free(workspace);
@@ -225,7 +248,8 @@ static void test_pool_runs(void **state)
         ++*run_number;
         assert_int_equal(igata_pool_run(pool, &model, 0, NULL, workspace, run_number), IGATA_OK);
         assert_int_equal(atomic_load(&wrong), 0);
-        if (r % 100 == 0) igata_pool_quiesce(pool);
+        if (r % 100 == 0)
+            igata_pool_quiesce(pool);
     }
     igata_pool_destroy(pool);
     free(workspace);

@@ -46,7 +46,8 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     static int (*real)(pthread_mutex_t *);
     calls += armed;
-    if (!real) real = (int (*)(pthread_mutex_t *))(uintptr_t)dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    if (!real)
+        real = (int (*)(pthread_mutex_t *))(uintptr_t)dlsym(RTLD_NEXT, "pthread_mutex_lock");
     return real(mutex);
 }
 
@@ -61,9 +62,12 @@ static int setup(void **state)
 {
     (void)state;
     ctx = ctx_create(NULL);
-    if (!fixture_make(&fixture, FIXTURE_HOST, fixture_cc())) return -1;
-    if (!art_write_so(ctx, &fixture.image, "fixture.so")) return fixture_print(ctx);
-    if (igata_open("fixture.so", NULL, &model) != IGATA_OK) return -1;
+    if (!fixture_make(&fixture, FIXTURE_HOST, fixture_cc()))
+        return -1;
+    if (!art_write_so(ctx, &fixture.image, "fixture.so"))
+        return fixture_print(ctx);
+    if (igata_open("fixture.so", NULL, &model) != IGATA_OK)
+        return -1;
     fixture_io(io);
     workspace = aligned_alloc(64, igata_workspace(model, 0, 2));
     memory = aligned_alloc(64, igata_job_bytes(2));
@@ -116,7 +120,8 @@ static int confined(igata_status (*body)(void))
 {
     pid_t child = fork();
     if (child == 0) {
-        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) _exit(77);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
+            _exit(77);
         igata_status status = body();
         syscall(SYS_exit, status); /* strict mode forbids exit_group */
     }
@@ -131,9 +136,11 @@ static void test_no_system_call(void **state)
 {
     (void)state;
     int control = confined(ask_pid);
-    if (control == 77) skip();
+    if (control == 77)
+        skip();
     assert_int_equal(control, -1); /* the confinement works */
-    for (int way = 0; way < 2; way++) assert_int_equal(confined(ways[way]), IGATA_OK);
+    for (int way = 0; way < 2; way++)
+        assert_int_equal(confined(ways[way]), IGATA_OK);
 }
 
 /* Fills the stack below, runs, and looks how far down the fill has changed. */
@@ -141,7 +148,8 @@ static void test_no_system_call(void **state)
 static __attribute__((noinline)) void fill_below(void)
 {
     volatile uint8_t fill[DEPTH];
-    for (int i = 0; i < DEPTH; i++) fill[i] = 0xa5;
+    for (int i = 0; i < DEPTH; i++)
+        fill[i] = 0xa5;
     __asm__ volatile("" : : "r"(fill) : "memory");
 }
 
@@ -150,7 +158,8 @@ static __attribute__((noinline)) size_t used_below(void)
     volatile uint8_t fill[DEPTH]; /* the same place; deliberately not initialised */
     __asm__ volatile("" : : "r"(fill) : "memory");
     int i = 0;
-    while (i < DEPTH && fill[i] == 0xa5) i++;
+    while (i < DEPTH && fill[i] == 0xa5)
+        i++;
     return (size_t)(DEPTH - i);
 }
 

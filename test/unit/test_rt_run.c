@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running an artifact: results on one and several threads, through every way of bringing threads; variants; every status;
- * the floating-point environment. */
+ * Running an artifact: results on one and several threads, through every way of bringing threads; variants; every
+ * status; the floating-point environment. */
 #include "igata_rt.h"
+#include "rt/rt_int.h"
 #include "support/art_fixture.h"
 #include "support/unit.h"
 #include <fenv.h>
-#include <pthread.h>
+#include <time.h>
 
 static Context *ctx;
 static Fixture fixture;
@@ -14,8 +15,10 @@ static int setup(void **state)
 {
     (void)state;
     ctx = ctx_create(NULL);
-    if (!fixture_make(&fixture, FIXTURE_HOST, fixture_cc())) return -1;
-    if (!art_write_so(ctx, &fixture.image, "fixture.so")) return fixture_print(ctx);
+    if (!fixture_make(&fixture, FIXTURE_HOST, fixture_cc()))
+        return -1;
+    if (!art_write_so(ctx, &fixture.image, "fixture.so"))
+        return fixture_print(ctx);
     fixture.image.ftz = true;
     return art_write_so(ctx, &fixture.image, "ftz.so") ? 0 : fixture_print(ctx);
 }
@@ -114,7 +117,8 @@ static void test_description(void **state)
 static void test_variants(void **state)
 {
     (void)state;
-    if (FIXTURE_HOST != ART_X86_64) skip();
+    if (FIXTURE_HOST != ART_X86_64)
+        skip();
     igata_model_info info = {.size = sizeof info};
     igata_open_options options = {.size = sizeof options, .variant = "x86-64"};
     Run run;
@@ -173,7 +177,8 @@ static void test_open_errors(void **state)
     fixture_write("machine.so", data, n);
     assert_int_equal(igata_open("machine.so", NULL, &model), IGATA_E_MACHINE);
     free(data);
-    for (int i = 0; i < IGATA_STATUS_COUNT; i++) assert_string_not_equal(igata_status_text(i), "unknown status");
+    for (int i = 0; i < IGATA_STATUS_COUNT; i++)
+        assert_string_not_equal(igata_status_text(i), "unknown status");
     assert_string_equal(igata_status_text(99), "unknown status");
 }
 
@@ -207,7 +212,8 @@ static void test_run_errors(void **state)
 static void sequential(void *user, unsigned n, void (*body)(void *, unsigned), void *arg)
 {
     ++*(unsigned *)user;
-    for (unsigned i = n; i-- > 0;) body(arg, i);
+    for (unsigned i = n; i-- > 0;)
+        body(arg, i);
 }
 
 static void test_parallel_for(void **state)
@@ -296,7 +302,8 @@ static void test_fp_environment(void **state)
     fesetround(FE_TONEAREST);
     assert_int_equal(fixture_wrong(&fixture, run.io), 0);
     volatile float tiny = 1e-38f;
-    for (int i = 0; i < FIXTURE_N; i++) ((float *)run.io[0])[i] = 0, ((float *)run.io[1])[i] = tiny;
+    for (int i = 0; i < FIXTURE_N; i++)
+        ((float *)run.io[0])[i] = 0, ((float *)run.io[1])[i] = tiny;
     assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
     float kept, flushed;
     memcpy(&kept, (float *)run.io[3] + 2, 4); /* 1.25 / x + 3.125 */
@@ -312,12 +319,59 @@ static void test_fp_environment(void **state)
     stop(&run);
 }
 
+static void test_opens_in_a_millisecond(void **state)
+{
+    (void)state;
+    double best = 1;
+    for (int i = 0; i < 50; i++) {
+        struct timespec a, b;
+        igata_model *model;
+        timespec_get(&a, TIME_UTC);
+        assert_int_equal(igata_open("fixture.so", NULL, &model), IGATA_OK);
+        timespec_get(&b, TIME_UTC);
+        igata_close(model);
+        double seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9;
+        best = seconds < best ? seconds : best;
+    }
+    assert_true(best < 1e-3);
+}
+
+/* The features that the runtime finds are those that the C compiler's own detection finds. */
+static void test_cpu_features(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    uint64_t found = rt_cpu_features(), level;
+#define SAME(number, name) assert_int_equal(found >> (number)&1, __builtin_cpu_supports(name) != 0)
+    SAME(0, "sse3");
+    SAME(3, "sse4.2");
+    SAME(4, "popcnt");
+    SAME(9, "fma");
+    SAME(10, "avx");
+    SAME(11, "avx2");
+    SAME(12, "bmi");
+    SAME(13, "bmi2");
+    SAME(16, "avx512f");
+    SAME(17, "avx512bw");
+    SAME(20, "avx512vl");
+    SAME(24, "avx512vnni");
+    assert_true(art_cpu_features(ctx, ART_X86_64, "x86-64-v4", NULL, &level));
+    bool all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2");
+    assert_int_equal((level & ~found) == 0, all);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread),     cmocka_unit_test(test_description), cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_open_errors),    cmocka_unit_test(test_run_errors),  cmocka_unit_test(test_parallel_for),
-        cmocka_unit_test(test_job_errors),     cmocka_unit_test(test_pool),        cmocka_unit_test(test_fp_environment),
+        cmocka_unit_test(test_one_thread),     cmocka_unit_test(test_description),
+        cmocka_unit_test(test_variants),       cmocka_unit_test(test_open_errors),
+        cmocka_unit_test(test_run_errors),     cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_job_errors),     cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_fp_environment), cmocka_unit_test(test_opens_in_a_millisecond),
+        cmocka_unit_test(test_cpu_features),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
