@@ -234,6 +234,10 @@ static void constructors_fold_constants_only(void **state)
     const Expr *xy = lx_map(k, OP_max, DT_F32, (const Expr *[]){x, zero}, 2);
     assert_ptr_not_equal(xy, lx_map(k, OP_max, DT_F32, (const Expr *[]){zero, x}, 2));
     assert_ptr_equal(xy, lx_map(k, OP_max, DT_F32, (const Expr *[]){x, zero}, 2));
+    const Expr *chosen[] = {lx_const(k, DT_BOOL, 1), x, two};
+    assert_ptr_equal(lx_map(k, OP_select, DT_F32, chosen, 3), x);
+    chosen[0] = lx_const(k, DT_BOOL, 0);
+    assert_ptr_equal(lx_map(k, OP_select, DT_F32, chosen, 3), two);
     assert_ptr_equal(lx_cast(k, two, DT_S32), lx_const(k, DT_S32, 2));
     assert_ptr_equal(lx_cast(k, x, DT_F32), x);
     assert_int_equal(lx_cast(k, lx_cast(k, x, DT_F16), DT_F32)->kind, LX_CAST); /* rounding stays */

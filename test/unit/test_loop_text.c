@@ -210,6 +210,10 @@ static const Bad refused[] = {
     {DIAG_loop_access, HEAD "for i in 0 .. 8 { store x[i + 1] = f32(1) } }"},
     {DIAG_loop_access, HEAD "for i in 0 .. 8 { store x[i] = y[i - 1] } }"},
     {DIAG_loop_access, HEAD "for i in 0 .. 8 { if (i < 7) { } else { store x[i + 1] = f32(1) } } }"},
+    {DIAG_loop_access, HEAD "for i in 0 .. 8 { if (i < 3) { } else { store x[i + 1] = f32(1) } } }"},
+    {DIAG_loop_access, HEAD "for i in 0 .. 8 { for j in 0 .. 8 { store x[min(i - 1, j)] = f32(1) } } }"},
+    {DIAG_loop_access, HEAD "for i in 0 .. 8 { for j in 0 .. 8 { store x[max(i + 1, j)] = f32(1) } } }"},
+    {DIAG_loop_access, HEAD "for i in 0 .. 8 { store x[7 - (i/3)*3 - i] = f32(1) } }"},
     {DIAG_loop_access, HEAD "for i in 0 .. 8 { store x[index(n[i], 0, 8)] = f32(1) } }"},
     {DIAG_loop_parallel, HEAD "for i in 0 .. 8 par { store x[0] = f32(1) } }"},
     {DIAG_loop_parallel, HEAD "for i in 0 .. 8 vec { store x[3] = f32(1) } }"},
@@ -271,6 +275,7 @@ static const char *const accepted[] = {
     HEAD "fold v = sum lanes16 over (i: 8) if !(i < 3) : x[i - 3] }",
     HEAD "fold v = sum lanes16 over (i: 0) : x[i + 50] }",
     HEAD "for i in 0 .. 8 { store x[7 - (i/3)*3] = f32(1) } }",
+    HEAD "for i in 0 .. 8 { for j in 0 .. 8 { store x[min(i + 1, j)] = f32(1) store y[max(i - 1, j)] = f32(1) } } }",
     "kernel \"t\" { local l: f32[4] iter i in [0, 3] for i in 0 .. 4 par { store l[0] = f32(1) } }",
 };
 
