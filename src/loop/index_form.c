@@ -654,6 +654,8 @@ const Expr *lx_not(Kernel *k, const Expr *a)
         return truth(k, !a->u.bits);
     if (a->kind == LX_NOT)
         return a->arg[0];
+    if (a->kind == LX_OR) /* conjuncts simplify each other */
+        return lx_and(k, lx_not(k, a->arg[0]), lx_not(k, a->arg[1]));
     if (a->kind == LX_ILT && a->arg[0]->hi != INT64_MAX) /* !(x < y) iff y < x + 1 */
         return lx_lt(k, a->arg[1], lx_add(k, a->arg[0], lx_int(k, 1)));
     return pred(k, LX_NOT, a, NULL);
