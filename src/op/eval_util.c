@@ -131,7 +131,12 @@ void eval_put(Tensor *t, EvalClass c, uint64_t first, uint64_t n, const void *in
     } else {
         if (t->store == DT_S64 || t->store == DT_U64)
             PUT_AS(int64_t, int64_t);
-        for (uint64_t i = 0; i < n; i++)
+        if (t->store == DT_S32)
+            PUT_AS(int32_t, int64_t);
+        uint8_t *bytes = t->data;
+        for (uint64_t i = 0; i < n && t->store == DT_BOOL; i++)
+            bytes[first + i] = ((const int64_t *)in)[i] != 0;
+        for (uint64_t i = 0; i < n && t->store != DT_BOOL; i++)
             elem_set_s64(t->store, t->data, first + i, ((const int64_t *)in)[i]);
     }
 }
