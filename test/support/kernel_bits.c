@@ -179,16 +179,32 @@ static bool report(const Kernel *k, const char *target, int round, const Run *ru
 
 enum { ROUNDS = 3 };
 
+typedef struct Emit {
+    BitsSuite *suite;
+    const TargetInfo *target;
+    const char *path;
+    bool good;
+} Emit;
+
+static void emit_body(void *user)
+{
+    Emit *e = user;
+    BitsSuite *suite = e->suite;
+    CgenOptions options = {
+        .target = e->target, .opt_level = suite->opt_level, .symbol_suffix = "", .output = CGEN_OBJECT};
+    const Kernel *const *kernels = (const Kernel *const *)suite->kernels.data;
+    Blob blob;
+    e->good = cgen_emit(suite->ctx, suite->arena, &options, kernels, suite->kernels.len, &blob) &&
+              file_write_all(suite->ctx, e->path, blob.data, blob.size);
+}
+
 static bool emit_object(BitsSuite *suite, const TargetInfo *target, const char *path)
 {
-    CgenOptions options = {.target = target, .opt_level = suite->opt_level, .symbol_suffix = "", .output = CGEN_OBJECT};
-    Blob blob;
-    if (!cgen_emit(suite->ctx, suite->arena, &options, (const Kernel *const *)suite->kernels.data, suite->kernels.len, &blob) ||
-        !file_write_all(suite->ctx, path, blob.data, blob.size)) {
+    Emit e = {suite, target, path, false};
+    ctx_protect(suite->ctx, emit_body, &e);
+    if (!e.good)
         show_diagnostics(suite);
-        return false;
-    }
-    return true;
+    return e.good;
 }
 
 static const char *symbol(BitsSuite *suite, const Kernel *k)

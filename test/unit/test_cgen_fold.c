@@ -152,21 +152,23 @@ static void chains(void **state)
     static const struct {
         int64_t n, kb;
     } sizes[] = {{0, 8}, {1, 8}, {8, 8}, {9, 8}, {100, 8}, {512, 512}, {700, 512}, {1536, 512}, {37, 5}};
-    static const char *const dtypes_of[] = {"f32", "f64", "s32", "f16"};
+    static const char *const dtypes_of[] = {"f32", "f64", "s32", "s64"};
     BitsSuite *suite = bits_begin();
     for (uint32_t i = 0; i < IG_COUNT(sizes); i++)
         for (uint32_t d = 0; d < IG_COUNT(dtypes_of); d++) {
             const char *t = dtypes_of[d];
-            long long n = sizes[i].n, kb = sizes[i].kb;
+            long long n = sizes[i].n;
+            char form[32];
+            snprintf(form, sizeof form, d >= 2 ? "exact" : "chain %lld", (long long)sizes[i].kb);
             add(suite,
                 "kernel \"dot\" {\n  arg x: %s[%lld]\n  arg y: %s[%lld, 3]\n  arg o: %s[1] written\n  iter k in [0, %lld]\n"
-                "  var s: %s\n  fold s = dot chain %lld over (k: %lld) : x[k], y[k, 1]\n  store o[0] = s\n}\n",
-                t, n, t, n, t, n ? n - 1 : 0, t, kb, n);
+                "  var s: %s\n  fold s = dot %s over (k: %lld) : x[k], y[k, 1]\n  store o[0] = s\n}\n",
+                t, n, t, n, t, n ? n - 1 : 0, t, form, n);
             add(suite,
                 "kernel \"dot_lanes\" {\n  arg x: %s[%lld, 20]\n  arg y: %s[%lld]\n  arg o: %s[20] written\n"
                 "  iter k in [0, %lld]\n  iter c in [0, 19]\n  var s: %s\n  for c in 0 .. 20 vec {\n"
-                "    fold s = dot chain %lld over (k: %lld) : x[k, c], y[k]\n    store o[c] = s\n  }\n}\n",
-                t, n, t, n, t, n ? n - 1 : 0, t, kb, n);
+                "    fold s = dot %s over (k: %lld) : x[k, c], y[k]\n    store o[c] = s\n  }\n}\n",
+                t, n, t, n, t, n ? n - 1 : 0, t, form, n);
         }
     /* blocks that end within rows, at rows, and after several */
     for (long long kb = 4; kb <= 72; kb += 7)

@@ -145,6 +145,7 @@ static CgVal emit_index(Cg *cg, const Expr *e)
     a.v = index_resize(cg, a.v, narrow);
     if (b.v)
         b.v = index_resize(cg, b.v, narrow);
+    a.depth = b.depth = out.depth; /* where they were resized */
     if (vec) {
         int floor = cg->floor;
         cg->floor = 0;
@@ -170,6 +171,7 @@ static CgVal emit_predicate(Cg *cg, const Expr *e)
         a.v = index_resize(cg, a.v, narrow);
         b.v = index_resize(cg, b.v, narrow);
     }
+    a.depth = b.depth = out.depth; /* where they were resized */
     if (out.vec) {
         int floor = cg->floor;
         cg->floor = 0;
