@@ -162,13 +162,10 @@ static const Expr *conv_position(LowerArgs *args, uint32_t a, const Expr *tap)
     const Expr *offset = node_bool(args->node, AN_flip) ? lx_sub(k, lx_int(k, kernel - 1), tap) : tap;
     const Expr *start = lx_sub(k, lx_mul(k, args->out[a + 2], stride[a]), lx_int(k, lo[a]));
     const Expr *at = lx_add(k, start, lx_mul(k, offset, dilation[a]));
-    if (holes[a] == 1)
-        return lower_bounded(args, at, size);
-    lower_bounded(args, at, size ? (size - 1) * holes[a] + 1 : 0);
-    const Expr *real = lx_eq(k, lx_mod(k, at, holes[a]), lx_int(k, 0));
+    const Expr *real = lx_eq(k, lx_mod(k, at, holes[a]), lx_int(k, 0)); /* not in a hole */
     if (!lx_is_true(real))
         args->nest.guard = lx_and(k, args->nest.guard, real);
-    return lx_div(k, at, holes[a]);
+    return lower_bounded(args, lx_div(k, at, holes[a]), size);
 }
 
 bool lower_conv(LowerArgs *args)

@@ -277,6 +277,8 @@ static const Case cases[] = {
     {OP_conv, "f32[1,6,7,6] f32[9,2,3,3]", "stride=1,1 pad_lo=-1,2 pad_hi=0,0 " CONV "3 flip=0", 0},
     {OP_conv, "f32[1,6,7,6] f32[6,1,3,2]", "stride=2,1 pad_lo=2,2 pad_hi=2,2 dilation=2,3 lhs_dilation=1,1 groups=6 flip=0", 0},
     {OP_conv, "f32[1,3,4,5] f32[4,3,3,4]", "stride=1,1 pad_lo=2,3 pad_hi=2,4 dilation=1,1 lhs_dilation=2,3 groups=1 flip=1", 0},
+    {OP_conv, "f32[1,8,7,7] f32[4,8,4,4]", "stride=1,1 pad_lo=2,2 pad_hi=2,2 dilation=1,1 lhs_dilation=2,2 groups=1 flip=1", 0},
+    {OP_conv, "f32[1,8,7,7] f32[4,8,2,2]", "stride=1,1 pad_lo=1,1 pad_hi=1,1 dilation=1,1 lhs_dilation=2,2 groups=1 flip=1", 0},
     {OP_conv, "s32[1,3,4,5] s32[4,3,3,4]", "stride=1,1 pad_lo=2,3 pad_hi=2,4 dilation=1,1 lhs_dilation=2,3 groups=1 flip=1", 0},
     {OP_conv, "f16[1,64,20] f16[3,64,9]", "stride=1 pad_lo=4 pad_hi=4 dilation=1 lhs_dilation=1 groups=1 flip=0", 0},
     {OP_conv, "f32[1,70,3,4,5] f32[2,70,2,2,3]", "stride=1,1,1 pad_lo=0,1,1 pad_hi=0,1,1 dilation=1,1,1 lhs_dilation=1,1,1 groups=1 flip=0", 0},
