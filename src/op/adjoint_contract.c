@@ -155,6 +155,64 @@ static Val *swap_batch(Builder *b, Val *x, int64_t groups)
     return turned ? op_reshape(b, turned, rank, out) : NULL;
 }
 
+/* [N, g*C, ..] -> [N, g, C, ..] */
+static Val *split_groups(Builder *b, Val *x, int64_t groups)
+{
+    Context *ctx = b->module->ctx;
+    const Dim *dims[IR_MAX_RANK + 1], *g = dim_const(ctx, groups);
+    if (!x)
+        return NULL;
+    for (uint32_t i = 0; i < x->type->rank; i++)
+        dims[i < 2 ? i : i + 1] = x->type->dim[i];
+    dims[1] = g;
+    dims[2] = dim_floordiv(ctx, x->type->dim[1], g);
+    return op_reshape(b, x, x->type->rank + 1, dims);
+}
+
+/* The weights' gradient where the batch is no number, so that it cannot be the channels of a kernel: a dot for every
+ * tap, of g and of what the tap reads. */
+static Val *weight_by_taps(Builder *b, Val *x, Val *g, const Type *w, const ConvAttrs *c)
+{
+    Context *ctx = b->module->ctx;
+    const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK], *start[IR_MAX_RANK], *size[IR_MAX_RANK], *zero = dim_const(ctx, 0);
+    int64_t interior[IR_MAX_RANK] = {0}, step[IR_MAX_RANK] = {1, 1}, contract[IR_MAX_RANK] = {0}, kernel[IR_MAX_RANK];
+    int64_t at[IR_MAX_RANK] = {0}, taps = 1;
+    uint32_t rank = c->spatial + 2;
+    lo[0] = lo[1] = hi[0] = hi[1] = start[0] = start[1] = zero;
+    size[0] = x->type->dim[0];
+    size[1] = x->type->dim[1];
+    for (uint32_t i = 0; i < c->spatial; i++) {
+        int64_t n = type_dim(x->type, i + 2), o = type_dim(g->type, i + 2);
+        kernel[i] = type_dim(w, i + 2);
+        int64_t reach = (kernel[i] - 1) * c->dilation[i] + (o - 1) * c->stride[i] + 1;
+        lo[i + 2] = dim_const(ctx, c->lo[i]);
+        hi[i + 2] = dim_const(ctx, reach - ((n - 1) * c->lhs_dilation[i] + 1) - c->lo[i]);
+        size[i + 2] = g->type->dim[i + 2];
+        interior[i + 2] = c->lhs_dilation[i] - 1;
+        step[i + 2] = c->stride[i];
+        contract[i + 1] = i + 3;
+        taps *= kernel[i];
+    }
+    AttrVal pad[] = {attr_dims(lo, rank), attr_dims(hi, rank), attr_ints(interior, rank)};
+    Val *spread = op_emit(b, OP_pad, (Val *[]){x, op_const_f64(b, x->type->dtype, 0)}, 2, pad, 3);
+    Val *gs = split_groups(b, g, c->groups), **parts = ARENA_ARRAY(b->module->arena, Val *, (size_t)taps);
+    const Dim *one_tap[3] = {w->dim[0], w->dim[1], dim_const(ctx, 1)};
+    for (int64_t t = 0; t < taps && spread; t++) {
+        for (uint32_t i = 0; i < c->spatial; i++)
+            start[i + 2] = dim_const(ctx, (c->flip ? kernel[i] - 1 - at[i] : at[i]) * c->dilation[i]);
+        AttrVal slice[] = {attr_dims(start, rank), attr_dims(size, rank), attr_ints(step, rank)};
+        Val *read = split_groups(b, op_emit(b, OP_slice, &spread, 1, slice, 3), c->groups);
+        Val *dw = gs && read ? op_dot(b, gs, read, &(int64_t){1}, &(int64_t){1}, 1, contract, contract, c->spatial + 1)
+                             : NULL;
+        if (!dw || !(parts[t] = op_reshape(b, dw, 3, one_tap)))
+            return NULL;
+        for (uint32_t i = c->spatial; i-- > 0 && ++at[i] == kernel[i];)
+            at[i] = 0;
+    }
+    Val *all = spread ? op_concat(b, parts, (uint32_t)taps, 2) : NULL;
+    return all ? op_reshape(b, all, w->rank, w->dim) : NULL;
+}
+
 bool adjoint_conv(AdjointArgs *args)
 {
     Builder *b = args->b;
@@ -182,6 +240,8 @@ bool adjoint_conv(AdjointArgs *args)
     }
     if (!adj_give(args, 0, emit_conv(b, g, swap_channels(b, w, c.groups), &of_x)))
         return false;
+    if (!dim_is_const(x->type->dim[0], NULL))
+        return adj_give(args, 1, weight_by_taps(b, x, g, w->type, &c));
     Val *dw = emit_conv(b, swap_batch(b, x, c.groups), swap_channels(b, g, 1), &of_w);
     dw = dw ? swap_channels(b, dw, 1) : NULL; /* [C, OC, ..] -> [OC, C, ..] */
     if (dw && c.flip && c.spatial)

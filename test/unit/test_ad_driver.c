@@ -252,6 +252,94 @@ static void symbolic_batch(void **state)
     assert_string_equal(run(f, g, in), "grad_x=0.22222224 -0.11111111 -0.11111111 0 0 0");
 }
 
+/* The gradient function of text with the literal size 2 ("static") and with N for every "$": the same numbers. */
+static void compare_symbolic(Fixture *f, const char *head, const char *body, const char *wrt, Tensor *const *in)
+{
+    Tensor *out[2][8];
+    uint32_t n = 0;
+    for (int symbolic = 0; symbolic < 2; symbolic++) {
+        Text text;
+        text_init(&text, f->arena);
+        text_addf(&text, "%s%s", head, symbolic ? "sym N in [2, 64]\n" : "");
+        for (const char *c = body; *c; c++) { /* $3+1$ is 3*N+1 */
+            int64_t factor, more = 0;
+            if (*c != '$') {
+                text_add_n(&text, c, 1);
+                continue;
+            }
+            factor = strtoll(c + 1, (char **)(uintptr_t)&c, 10);
+            more = *c != '$' ? strtoll(c, (char **)(uintptr_t)&c, 10) : 0;
+            if (symbolic)
+                text_addf(&text, "%lld*N%+lld", (long long)factor, (long long)more);
+            else
+                text_addf(&text, "%lld", (long long)(factor * 2 + more));
+        }
+        parse(f, text.data);
+        Func *g = gradient(f, "y:dy", wrt, "y");
+        if (!g || !eval_func(f->ctx, f->arena, EVAL_F64, g, in, out[symbolic], NULL))
+            case_fail(f->ctx, body);
+        n = func_n_out(g);
+    }
+    for (uint32_t k = 0; k < n; k++)
+        for (uint64_t i = 0; i < out[0][k]->count; i++)
+            assert_float_equal(((double *)out[0][k]->data)[i], ((double *)out[1][k]->data)[i], 1e-6);
+}
+
+static void symbolic_network(void **state)
+{
+    Fixture *f = *state;
+    Tensor *in[5] = {VALUES("f32[2,4,6,6]", "1 -2 0.5 3 0.25 -1 2"), VALUES("f32[4,2,3,3]", "0.5 -1 0.25 2 -0.125"),
+                     VALUES("f32[36,3]", "1 2 -3 5 0.5"), VALUES("s64[2]", "1 2"), VALUES("f32[1]", "1")};
+    compare_symbolic(f, "weight @zero : f32[] = [0]\n",
+                     "entry func @main(%x : f32[$1$,4,6,6] \"x\", %w : f32[4,2,3,3] \"w\", %m : f32[36,3] \"m\", %i : "
+                     "s64[$1$] \"i\") -> (\"y\") {\n"
+                     "  %a = conv %x, %w {stride=[1,1], pad_lo=[1,1], pad_hi=[1,1], dilation=[1,1], "
+                     "lhs_dilation=[1,1], groups=2, flip=false} : "
+                     "f32[$1$,4,6,6]\n"
+                     "  %b = gelu %a {approx=\"tanh\"} : f32[$1$,4,6,6]\n"
+                     "  %c = reduce_window %b {window=[1,1,2,2], stride=[1,1,2,2], pad_lo=[0,0,0,0], pad_hi=[0,0,0,0], "
+                     "dilation=[1,1,1,1], "
+                     "kind=\"max\"} : f32[$1$,4,3,3]\n"
+                     "  %d = reshape %c {shape=[$1$,36]} : f32[$1$,36]\n"
+                     "  %e = softmax %d {axes=[1], norm=\"mul\"} : f32[$1$,36]\n"
+                     "  %g = dot %e, %m {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : f32[$1$,3]\n"
+                     "  %h = gather %g, %i {axis=1, batch=1} : f32[$1$]\n"
+                     "  %j = cumulate %h {axis=0, kind=\"prod\", exclusive=false, reverse=false} : f32[$1$]\n"
+                     "  %z = const {weight=@zero} : f32[]\n"
+                     "  %k = pad %j, %z {lo=[$1$], hi=[1], interior=[1]} : f32[$3$]\n"
+                     "  %l = slice %k {start=[$3-1$], size=[$1$], step=[-2]} : f32[$1$]\n"
+                     "  %n = concat %l, %h {axis=0} : f32[$2$]\n"
+                     "  %o = mean %n {axes=[0]} : f32[1]\n"
+                     "  %y = add %o, %o : f32[1]\n  yield %y\n}\n",
+                     "x,w,m", in);
+}
+
+/* Gradients of weights are convs where the batch is a number, else dots. */
+static void symbolic_convs(void **state)
+{
+    Fixture *f = *state;
+    static const char *const rows[][2] = {
+        {"stride=[1,1], pad_lo=[0,0], pad_hi=[0,0], dilation=[1,1], lhs_dilation=[1,1], groups=1, flip=false", "5,4"},
+        {"stride=[2,3], pad_lo=[1,2], pad_hi=[2,0], dilation=[2,1], lhs_dilation=[1,1], groups=1, flip=true", "3,2"},
+        {"stride=[1,1], pad_lo=[1,-1], pad_hi=[2,3], dilation=[1,2], lhs_dilation=[3,2], groups=1, flip=true", "20,9"},
+        {"stride=[2,1], pad_lo=[-1,1], pad_hi=[-1,1], dilation=[1,1], lhs_dilation=[1,1], groups=2, flip=false", "2,6"},
+    };
+    for (size_t i = 0; i < IG_COUNT(rows); i++) {
+        bool grouped = strstr(rows[i][0], "groups=2") != NULL;
+        Tensor *in[3] = {
+            VALUES("f32[2,4,7,6]", "1 -2 0.5 3 0.25 -1 2 -7 0.125"),
+            case_values(f->ctx, f->arena, grouped ? "f32[6,2,3,3]" : "f32[6,4,3,3]", "0.5 -1 0.25 2 -0.125"),
+            case_values(f->ctx, f->arena, arena_printf(f->arena, "f32[2,6,%s]", rows[i][1]), "1 2 -3 5 0.5 7 11")};
+        compare_symbolic(
+            f, "",
+            arena_printf(f->arena,
+                         "entry func @main(%%x : f32[$1$,4,7,6] \"x\", %%w : f32[6,%d,3,3] \"w\") -> (\"y\") {\n"
+                         "  %%y = conv %%x, %%w {%s} : f32[$1$,6,%s]\n  yield %%y\n}\n",
+                         grouped ? 2 : 4, rows[i][0], rows[i][1]),
+            "x,w", in);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -261,6 +349,8 @@ int main(void)
                                        TEST(inactive_control),
                                        TEST(ties),
                                        TEST(refusals),
-                                       TEST(symbolic_batch)};
+                                       TEST(symbolic_batch),
+                                       TEST(symbolic_network),
+                                       TEST(symbolic_convs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
