@@ -207,7 +207,12 @@ bool import_clip(OnnxNode *n)
     for (uint32_t i = 1; i < 3; i++)
         if (in[i] && in[i]->type->dtype != x->type->dtype)
             return node_bad(n, "bounds of Clip have the type of the input");
-    return node_done(n, in[1] || in[2] ? op_emit(n->b, OP_clip, in, 3, NULL, 0) : x);
+    if (!in[1] && !in[2])
+        return dtype_is_float(x->type->dtype) || dtype_is_int(x->type->dtype) ? node_done(n, x)
+                                                                              : node_bad(n, "Clip takes numbers");
+    if (!in[1] || !in[2]) /* numerics.md: min(max(x, lo), hi), of which an absent bound drops its half */
+        return node_done(n, in[1] ? binary(n, OP_max, x, in[1]) : binary(n, OP_min, x, in[2]));
+    return node_done(n, op_emit(n->b, OP_clip, in, 3, NULL, 0));
 }
 
 /* ---- types ----------------------------------------------------------------------------------------------------------------- */
