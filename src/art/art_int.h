@@ -107,4 +107,9 @@ void frame_write_header(uint8_t *out, uint64_t out_address, const uint8_t *eh_fr
 /* The description as bytes, all but what depends on the layout (code, weights, file_bytes, build_id). */
 ArtHeader *art_describe(Context *ctx, Arena *arena, const ArtImage *image);
 
+/* ---- art_read.c --------------------------------------------------------------------------------------------------- */
+
+/* A description that art_check has accepted; what is returned refers to it. */
+ArtInfo *art_decode(Context *ctx, const ArtHeader *header);
+
 #endif

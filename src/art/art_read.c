@@ -103,12 +103,8 @@ static void read_code(Arena *arena, const ArtHeader *h, ArtImage *image)
     image->n_variants = h->variants.count;
 }
 
-ArtInfo *art_read(Context *ctx, const char *path)
+ArtInfo *art_decode(Context *ctx, const ArtHeader *h)
 {
-    Blob blob;
-    const ArtHeader *h = find(ctx, path, &blob);
-    if (!h)
-        return NULL;
     Arena *arena = ctx_arena(ctx);
     ArtInfo *info = ARENA_NEW(arena, ArtInfo);
     info->file_bytes = h->file_bytes;
@@ -135,6 +131,13 @@ ArtInfo *art_read(Context *ctx, const char *path)
     image->states = read_values(arena, h, ART_TABLE(h, states, ArtRecValue), h->states.count);
     image->n_states = h->states.count;
     return info;
+}
+
+ArtInfo *art_read(Context *ctx, const char *path)
+{
+    Blob blob;
+    const ArtHeader *h = find(ctx, path, &blob);
+    return h ? art_decode(ctx, h) : NULL;
 }
 
 bool art_verify(Context *ctx, const char *path)

@@ -129,30 +129,33 @@ static igata_status load_by_mmap(const File *file, igata_model *model)
     return IGATA_OK;
 }
 
-static igata_status load_by_dlopen(const char *path, igata_model *model)
+/* Whether dlopen gave the file that was checked: its description holds the build id, which covers the code. It does not
+ * where the path has been opened before and its file been replaced since (the loader goes by name). */
+static bool load_by_dlopen(const char *path, const File *file, igata_model *model)
 {
     char local[4096]; /* a name without '/' would be searched for */
     if (!strchr(path, '/')) {
         int n = snprintf(local, sizeof local, "./%s", path);
         if (n < 0 || (size_t)n >= sizeof local)
-            return IGATA_E_FILE;
+            return false;
         path = local;
     }
     model->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!model->handle)
-        return IGATA_E_FORMAT;
-    model->h = dlsym(model->handle, ART_SYMBOL);
-    return model->h ? IGATA_OK : IGATA_E_FORMAT;
+    model->h = model->handle ? dlsym(model->handle, ART_SYMBOL) : NULL;
+    if (model->h && memcmp(model->h, file->h, file->h->bytes) == 0)
+        return true;
+    if (model->handle)
+        dlclose(model->handle);
+    model->handle = NULL;
+    return false;
 }
 
 static igata_status load(const char *path, unsigned flags, const File *file, igata_model *model)
 {
     bool loader = getauxval(AT_BASE) != 0 && dlopen && dlsym && dlclose; /* AT_BASE: where the dynamic loader is */
-    igata_status status = loader && !(flags & IGATA_MMAP) ? load_by_dlopen(path, model) : load_by_mmap(file, model);
-    if (status != IGATA_OK)
-        return status;
-    /* The file may have been replaced since it was checked. */
-    return memcmp(model->h, file->h, file->h->bytes) == 0 ? IGATA_OK : IGATA_E_FORMAT;
+    if (loader && !(flags & IGATA_MMAP) && load_by_dlopen(path, file, model))
+        return IGATA_OK;
+    return load_by_mmap(file, model);
 }
 
 static igata_status prepare_weights(const igata_model *model, unsigned flags)

@@ -319,6 +319,26 @@ static void test_fp_environment(void **state)
     stop(&run);
 }
 
+/* A path whose file is replaced while a model of it is open, as happens in interactive use, gives the new model. */
+static void test_replaced_file(void **state)
+{
+    (void)state;
+    igata_model *before, *after;
+    igata_model_info info = {.size = sizeof info};
+    assert_true(art_write_so(ctx, &fixture.image, "replaced.so"));
+    assert_int_equal(igata_open("replaced.so", NULL, &before), IGATA_OK);
+    ArtImage image = fixture.image;
+    image.igata_version = "another";
+    assert_true(art_write_so(ctx, &image, "replaced.so"));
+    assert_int_equal(igata_open("replaced.so", NULL, &after), IGATA_OK);
+    assert_int_equal(igata_info(before, &info), IGATA_OK);
+    assert_string_equal(info.version, "igata test");
+    assert_int_equal(igata_info(after, &info), IGATA_OK);
+    assert_string_equal(info.version, "another");
+    igata_close(before);
+    igata_close(after);
+}
+
 static void test_opens_in_a_millisecond(void **state)
 {
     (void)state;
@@ -366,11 +386,17 @@ static void test_cpu_features(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread),     cmocka_unit_test(test_description),
-        cmocka_unit_test(test_variants),       cmocka_unit_test(test_open_errors),
-        cmocka_unit_test(test_run_errors),     cmocka_unit_test(test_parallel_for),
-        cmocka_unit_test(test_job_errors),     cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_fp_environment), cmocka_unit_test(test_opens_in_a_millisecond),
+        cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_open_errors),
+        cmocka_unit_test(test_run_errors),
+        cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_job_errors),
+        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_fp_environment),
+        cmocka_unit_test(test_replaced_file),
+        cmocka_unit_test(test_opens_in_a_millisecond),
         cmocka_unit_test(test_cpu_features),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
