@@ -52,9 +52,15 @@ bool import_variadic(OnnxNode *n)
 
 bool import_mean(OnnxNode *n)
 {
-    if (!import_variadic(n) || n->n_in == 1)
-        return n->out[0] != NULL;
-    return node_done(n, binary(n, OP_div, n->out[0], fill(n, n->out[0], n->n_in)));
+    DType dtype = n->in[0]->type->dtype;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        if (n->in[i] && n->in[i]->type->dtype != dtype)
+            return node_bad(n, "Mean takes inputs of one type");
+        n->in[i] = node_widened(n, n->in[i]);
+    }
+    if (!import_variadic(n))
+        return false;
+    return node_done_as(n, binary(n, OP_div, n->out[0], fill(n, n->out[0], n->n_in)), dtype);
 }
 
 

@@ -321,7 +321,8 @@ bool import_mean_variance_normalization(OnnxNode *n)
 {
     static const int64_t channels_last[3] = {0, 2, 3};
     Builder *b = n->b;
-    Val *x = n->in[0], *square = op_binary(b, OP_mul, x, x);
+    DType dtype = n->in[0]->type->dtype;
+    Val *x = node_widened(n, n->in[0]), *square = op_binary(b, OP_mul, x, x);
     int64_t axes[IR_MAX_RANK];
     uint32_t count;
     const int64_t *given = na_ints(n, "axes", &count);
@@ -334,14 +335,15 @@ bool import_mean_variance_normalization(OnnxNode *n)
     if (!deviation)
         return false;
     deviation = op_binary(b, OP_add, deviation, op_const_f64(b, x->type->dtype, 1e-9));
-    return node_done(n, op_binary(b, OP_div, op_binary(b, OP_sub, x, mean), deviation));
+    return node_done_as(n, op_binary(b, OP_div, op_binary(b, OP_sub, x, mean), deviation), dtype);
 }
 
 /* x divided by its 1- or 2-norm along an axis. */
 bool import_lp_normalization(OnnxNode *n)
 {
     Builder *b = n->b;
-    Val *x = n->in[0];
+    DType dtype = n->in[0]->type->dtype;
+    Val *x = node_widened(n, n->in[0]);
     uint32_t axis;
     int64_t p = na_int(n, "p", 2);
     if (p != 1 && p != 2)
@@ -352,5 +354,5 @@ bool import_lp_normalization(OnnxNode *n)
     Val *term = p == 1 ? op_unary(b, OP_abs, x) : op_binary(b, OP_mul, x, x);
     Val *norm = op_reduce(b, term, "sum", &along, 1);
     norm = p == 1 ? norm : op_unary(b, OP_sqrt, norm);
-    return node_done(n, op_binary(b, OP_div, x, norm));
+    return node_done_as(n, op_binary(b, OP_div, x, norm), dtype);
 }

@@ -170,7 +170,8 @@ bool import_global_lp_pool(OnnxNode *n)
     int64_t axes[IR_MAX_RANK], p;
     uint32_t count;
     return spatial_axes(n, axes, &count) && lp_exponent(n, &p) &&
-           node_done(n, root(n, op_reduce(n->b, power(n, n->in[0], p), "sum", axes, count), p));
+           node_done_as(n, root(n, op_reduce(n->b, power(n, node_widened(n, n->in[0]), p), "sum", axes, count), p),
+                        n->in[0]->type->dtype);
 }
 
 bool import_lp_pool(OnnxNode *n)
@@ -182,6 +183,7 @@ bool import_lp_pool(OnnxNode *n)
         return false;
     all_axes(&w, attrs, store);
     attrs[5] = attr_str(n->ctx, "sum");
-    Val *term = power(n, n->in[0], p);
-    return node_done(n, term ? root(n, op_emit(n->b, OP_reduce_window, &term, 1, attrs, 6), p) : NULL);
+    Val *term = power(n, node_widened(n, n->in[0]), p);
+    Val *sum = term ? op_emit(n->b, OP_reduce_window, &term, 1, attrs, 6) : NULL;
+    return node_done_as(n, root(n, sum, p), n->in[0]->type->dtype);
 }

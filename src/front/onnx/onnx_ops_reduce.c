@@ -87,23 +87,21 @@ static Val *reduce_value(OnnxNode *n, Val *x, const int64_t *axes, uint32_t n_ax
 bool import_reduce(OnnxNode *n)
 {
     Val *x = n->in[0];
+    DType dtype = x->type->dtype;
     int64_t axes[IR_MAX_RANK];
     uint32_t n_axes;
     bool nothing;
     if (!reduce_axes(n, axes, &n_axes, &nothing))
         return false;
+    enum ReduceKind kind = (enum ReduceKind)n->row->arg;
+    if (kind == RED_L1 || kind == RED_L2 || kind == RED_LOG_SUM || kind == RED_SUM_SQUARE)
+        x = node_widened(n, x);
     if (nothing) { /* "the output tensor would be equivalent to the input", but for the element's function */
-        switch ((enum ReduceKind)n->row->arg) {
-        case RED_L1:
-        case RED_L2:
-        case RED_LOG_SUM:
-        case RED_LOG_SUM_EXP:
-        case RED_SUM_SQUARE: return node_done(n, reduce_value(n, x, axes, 0));
-        default: return node_done(n, x);
-        }
+        bool function = kind == RED_L1 || kind == RED_L2 || kind == RED_LOG_SUM || kind == RED_LOG_SUM_EXP || kind == RED_SUM_SQUARE;
+        return function ? node_done_as(n, reduce_value(n, x, axes, 0), dtype) : node_done(n, x);
     }
     Val *y = reduce_value(n, x, axes, n_axes);
-    return node_done(n, y && !na_int(n, "keepdims", 1) ? op_squeeze_axes(n->b, y, axes, n_axes) : y);
+    return node_done_as(n, y && !na_int(n, "keepdims", 1) ? op_squeeze_axes(n->b, y, axes, n_axes) : y, dtype);
 }
 
 bool import_arg(OnnxNode *n)

@@ -135,6 +135,14 @@ bool node_is_const_fill(const Val *val, double *value)
 
 Val *node_scalar(const OnnxNode *n, Val *x) { return op_reshape(n->b, x, 0, NULL); }
 
+Val *node_widened(const OnnxNode *n, Val *x)
+{
+    bool narrow = x && dtype_is_float(x->type->dtype) && dtype_bits(x->type->dtype) == 16;
+    return narrow ? op_cast_to(n->b, x, DT_F32) : x;
+}
+
+bool node_done_as(OnnxNode *n, Val *result, DType dtype) { return node_done(n, op_cast_to(n->b, result, dtype)); }
+
 Val *op_squeeze_axes(Builder *b, Val *x, const int64_t *axes, uint32_t n)
 {
     const Dim *dims[IR_MAX_RANK];
