@@ -8,7 +8,9 @@
 
 bool shape_yield(ShapeArgs *args)
 {
-    (void)args;
+    for (uint32_t i = 0; i < args->n_in; i++)
+        if (!args->in[i])
+            return sh_bad_shape(args, "yielded value %u is absent", i);
     return true;
 }
 
