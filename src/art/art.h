@@ -112,15 +112,16 @@ typedef struct ArtImage {
     uint32_t n_states;
     uint8_t model_sha256[32], options_sha256[32];
     uint8_t compiler_sha256[32];  /* computed from igata_version by the writer; filled by art_read */
-    const ArtObject *run_objects; /* .o and .a only: define PREFIX_run; may refer to kernels (by ArtDef.symbol) and to
-                                     PREFIX_weights, which the writer defines */
+    /* .o and .a only, may be empty: objects that define PREFIX_run and may refer to kernels (by ArtDef.symbol) and to
+     * PREFIX_weights, which the writer defines. Without any the writer makes PREFIX_run itself. */
+    const ArtObject *run_objects;
     uint32_t n_run_objects;
 } ArtImage;
 
 /* ---- art_so.c, art_object.c: false after reporting; then no file is left ---------------------------------------- */
 
 IG_MUST_USE bool art_write_so(Context *ctx, const ArtImage *image, const char *path);
-/* One variant; every symbol but PREFIX_run is local. `prefix` is a C identifier. */
+/* One variant, the first entry; every symbol but PREFIX_run is local. `prefix` is a C identifier. */
 IG_MUST_USE bool art_write_o(Context *ctx, const ArtImage *image, const char *prefix, const char *path);
 IG_MUST_USE bool art_write_a(Context *ctx, const ArtImage *image, const char *prefix, const char *path);
 /* The header for both: PREFIX_run of the first entry, sizes of its inputs, outputs, workspace and state as macros. */

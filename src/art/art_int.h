@@ -78,6 +78,11 @@ uint64_t link_address(const Link *link, LinkSymbol symbol);
 /* Applies every relocation; reports those that are unknown, out of reach, or would be left to the loader. */
 bool link_relocate(Link *link);
 
+/* ---- art_runner.c ----------------------------------------------------------------------------------------------- */
+
+/* PREFIX_run for the first entry, as an object that calls the kernels of variant 0. */
+void runner_make(Link *link, const char *prefix, LinkObject *out);
+
 /* ---- art_reloc.c ------------------------------------------------------------------------------------------------ */
 
 typedef struct RelocRow {

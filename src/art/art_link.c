@@ -208,7 +208,7 @@ static bool find_kernels(Link *link)
 bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image, const char *prefix)
 {
     *link = (Link){.ctx = ctx, .arena = arena, .image = image};
-    uint32_t n = prefix ? image->n_run_objects : 0, next = 0;
+    uint32_t n = prefix ? image->n_run_objects + 1 : 0, next = 0;
     for (uint32_t v = 0; v < image->n_variants; v++)
         n += image->variants[v].n_objects;
     link->objects = ARENA_ARRAY(arena, LinkObject, (size_t)n + 1);
@@ -229,6 +229,12 @@ bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image,
             if (!parse_object(link, o))
                 return false;
         }
+    }
+    if (prefix && image->n_run_objects == 0) {
+        LinkObject *o = &link->objects[next++];
+        link->n_objects = next;
+        runner_make(link, prefix, o);
+        place_section(link, &o->sections[1], 16);
     }
     for (int p = 0; p < OUT_COUNT; p++) {
         LinkPart *part = &link->parts[p];

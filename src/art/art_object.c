@@ -217,6 +217,11 @@ static bool check_image(Context *ctx, const ArtImage *image, const char *prefix)
         return diag_report(ctx, 0, DIAG_art_limit,
                            str_format(ctx, "an object holds one CPU variant and an entry, not %u and %u",
                                       image->n_variants, image->n_entries));
+    if (art_weights_bytes(image) > INT32_MAX)
+        return diag_report(ctx, 0, DIAG_art_limit, "the constants of an object must fit in 2 GiB");
+    if (image->entries[0].n_inputs > 4096 || image->entries[0].n_outputs > 4096)
+        return diag_report(ctx, 0, DIAG_art_limit,
+                           "the run function of an object takes at most 4096 inputs and outputs");
     return true;
 }
 
@@ -380,8 +385,8 @@ bool art_write_h(Context *ctx, const ArtImage *image, const char *prefix, const 
     text_init(&text, arena);
     text_addf(&text,
               "/* Made by %s for %s. All pointers are aligned to %s_ALIGN bytes; a size of 0 allows NULL.\n"
-              " * %s_run returns 0, or 11 where an index was out of range (igata_rt.h: IGATA_E_INDEX). It needs the\n"
-              " * default floating-point environment. It may run in several threads with separate buffers. */\n",
+              " * %s_run returns 0, or 11 where an index was out of range (igata_rt.h: IGATA_E_INDEX). It may run in\n"
+              " * several threads with separate buffers. */\n",
               art_text(h, h->igata_version), art_text(h, h->triple), macro, prefix);
     text_addf(&text, "#ifndef %s_H\n#define %s_H\n\n#define %s_ALIGN %d\n", macro, macro, macro, ART_ALIGN);
     add_values(&text, macro, "INPUT", h, values, e->n_inputs);

@@ -41,7 +41,7 @@ static const char run_c[] =
 
 /* Prints a checksum of outputs; exits with 1 where an error is not reported. */
 static const char main_c[] =
-    "#include \"net.h\"\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n"
+    "#include \"net.h\"\n#include <fenv.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n"
     "static _Alignas(64) float a[4096], b[4096], y[4096], picked[48];\n"
     "static _Alignas(64) int at[48]; static _Alignas(64) char ws[NET_WORKSPACE_BYTES], state[NET_STATE_BYTES];\n"
     "int main(void) {\n"
@@ -53,6 +53,11 @@ static const char main_c[] =
     "    const void *in[] = {a, b, at}; void *out[] = {y, picked};\n"
     "    at[1] = -5;\n    if (net_run(in, out, ws, state) != 11) return 1;\n"
     "    at[1] = 97;\n    if (net_run(in, out, ws, state) != 0 || *(uint64_t *)state != 2) return 2;\n"
+    "#ifdef OWN\n" /* the writer's run function keeps the caller's rounding out, and restores it */
+    "    fesetround(FE_UPWARD);\n"
+    "    if (net_run(in, out, ws, state) != 0 || fegetround() != FE_UPWARD) return 3;\n"
+    "    fesetround(FE_TONEAREST);\n"
+    "#endif\n"
     "    uint64_t h = 0;\n"
     "    for (int i = 0; i < 4096; i++) { uint32_t u; memcpy(&u, &y[i], 4); h = h * 31 + u; }\n"
     "    for (int i = 0; i < 40; i++) { uint32_t u; memcpy(&u, &picked[i], 4); h = h * 31 + u; }\n"
@@ -86,8 +91,11 @@ static bool make_image(Fixture *f, ArtMachine machine, const char *compiler, con
 {
     if (!fixture_make(f, machine, compiler))
         return false;
-    *run = make_run(compiler, prefix);
     f->image.n_variants = 1;
+    *run = (ArtObject){0};
+    if (!prefix) /* the writer's own run function */
+        return true;
+    *run = make_run(compiler, prefix);
     f->image.run_objects = run;
     f->image.n_run_objects = 1;
     return run->data != NULL;
@@ -105,27 +113,39 @@ static void check_output(const Fixture *f, const char *command)
     assert_string_equal(line, want);
 }
 
-static void test_linked_program(void **state)
+static void check_linked_program(const char *own_run)
 {
-    (void)state;
     Fixture f;
     ArtObject run;
-    assert_true(make_image(&f, FIXTURE_HOST, fixture_cc(), "net", &run));
+    assert_true(make_image(&f, FIXTURE_HOST, fixture_cc(), own_run, &run));
     if (!art_write_o(ctx, &f.image, "net", "net.o"))
         fail_msg("%d", fixture_print(ctx));
     assert_true(art_write_a(ctx, &f.image, "net", "libnet.a"));
     assert_true(art_write_h(ctx, &f.image, "net", "net.h"));
     fixture_write("main.c", main_c, strlen(main_c));
-    assert_int_equal(fixture_shell("%s -Wall -Werror -Wl,--fatal-warnings -o with-o main.c net.o%s", fixture_cc(), ""),
+    assert_int_equal(fixture_shell("%s -Wall -Werror -Wl,--fatal-warnings -o with-o main.c net.o -lm %s", fixture_cc(),
+                                   own_run ? "" : "-DOWN"),
                      0);
     check_output(&f, "./with-o");
-    assert_int_equal(fixture_shell("%s -Wl,--fatal-warnings -o with-a main.c -L. -lnet%s", fixture_cc(), ""), 0);
+    assert_int_equal(fixture_shell("%s -Wl,--fatal-warnings -o with-a main.c -L. -lnet -lm%s", fixture_cc(), ""), 0);
     check_output(&f, "./with-a");
     assert_int_equal(fixture_shell("readelf -W -a net.o > net.txt 2> net.err && test ! -s net.err%s%s", "", ""), 0);
     assert_int_equal(fixture_shell("test \"$(nm -g net.o | cut -c 18-)\" = 'T net_run'%s%s", "", ""), 0);
     assert_int_equal(fixture_shell("nm net.o | grep -q ' t layer1_fc_scale$'%s%s", "", ""), 0);
     free((void *)(uintptr_t)run.data);
     fixture_free(&f);
+}
+
+static void test_linked_program(void **state)
+{
+    (void)state;
+    check_linked_program(NULL);
+}
+
+static void test_linked_program_with_run_object(void **state)
+{
+    (void)state;
+    check_linked_program("net");
 }
 
 static void test_two_models_in_one_program(void **state)
@@ -157,14 +177,18 @@ static void test_aarch64_under_emulator(void **state)
         skip();
     Fixture f;
     ArtObject run;
-    assert_true(make_image(&f, ART_AARCH64, "aarch64-linux-gnu-gcc", "net", &run));
-    assert_true(art_write_o(ctx, &f.image, "net", "net64.o"));
-    assert_true(art_write_h(ctx, &f.image, "net", "net.h"));
-    fixture_write("main.c", main_c, strlen(main_c));
-    assert_int_equal(fixture_shell("aarch64-linux-gnu-gcc -static -o with-o64 main.c net64.o%s%s", "", ""), 0);
-    check_output(&f, "qemu-aarch64-static ./with-o64");
-    free((void *)(uintptr_t)run.data);
-    fixture_free(&f);
+    for (int own = 0; own < 2; own++) {
+        assert_true(make_image(&f, ART_AARCH64, "aarch64-linux-gnu-gcc", own ? NULL : "net", &run));
+        assert_true(art_write_o(ctx, &f.image, "net", "net64.o"));
+        assert_true(art_write_h(ctx, &f.image, "net", "net.h"));
+        fixture_write("main.c", main_c, strlen(main_c));
+        assert_int_equal(
+            fixture_shell("aarch64-linux-gnu-gcc -static -o with-o64 main.c net64.o -lm %s%s", own ? "-DOWN" : "", ""),
+            0);
+        check_output(&f, "qemu-aarch64-static ./with-o64");
+        free((void *)(uintptr_t)run.data);
+        fixture_free(&f);
+    }
 }
 
 static void test_refused(void **state)
@@ -192,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linked_program),
+        cmocka_unit_test(test_linked_program_with_run_object),
         cmocka_unit_test(test_two_models_in_one_program),
         cmocka_unit_test(test_aarch64_under_emulator),
         cmocka_unit_test(test_refused),
