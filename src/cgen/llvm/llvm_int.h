@@ -209,5 +209,7 @@ void cg_unsupported(Cg *cg, const char *format, ...) IG_PRINTF(2, 3);
 /* Names an undefined symbol of a relocatable ELF64 object that `allowed` lacks; NULL if there is none. */
 const char *cg_object_undefined(const Blob *object, const char *const *allowed);
 void cg_function_attributes(Cg *cg, LLVMValueRef fn);
+/* The function PREFIX_run; kernel[i] computes run->schedule->kernels.data[i]. */
+void cg_emit_run(Cg *cg, const CgenRun *run, LLVMValueRef *kernel);
 
 #endif

@@ -220,6 +220,7 @@ typedef struct Emission {
     Arena *arena;
     const Kernel *const *kernels;
     uint32_t n;
+    const CgenRun *run; /* or NULL */
     Blob *out;
     bool good;
 } Emission;
@@ -229,19 +230,23 @@ static void emit_all(void *user)
     Emission *e = user;
     create_module(&e->cg, e->machine);
     e->good = true;
-    for (uint32_t i = 0; i < e->n; i++)
+    LLVMValueRef *fn = ARENA_ARRAY(e->cg.arena, LLVMValueRef, e->n + 1);
+    for (uint32_t i = 0; i < e->n; i++) {
         e->good &= emit_kernel(&e->cg, e->kernels[i]);
+        fn[i] = e->cg.fn;
+    }
     if (!e->good)
         return;
+    if (e->run)
+        cg_emit_run(&e->cg, e->run, fn);
     verify_module(&e->cg);
     write_output(&e->cg, e->arena, e->machine, e->out);
 }
 
 /* Bugs and exhausted memory pass through here so that LLVM's own memory is released. */
-bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Kernel *const *kernels, uint32_t n, Blob *out)
+static bool emit(Context *ctx, const CgenOptions *options, Emission *e)
 {
-    Emission *e = ARENA_NEW(arena, Emission);
-    *e = (Emission){.machine = create_machine(ctx, options), .arena = arena, .kernels = kernels, .n = n, .out = out};
+    e->machine = create_machine(ctx, options);
     if (!e->machine)
         return false;
     Arena *tmp = arena_create(ctx);
@@ -259,4 +264,20 @@ bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Ker
         ig_bug(ctx, "code generation stopped: %s",
                status == CTX_NOMEM ? "memory is exhausted" : diag_get(ctx, diag_count(ctx) - 1)->message);
     return e->good;
+}
+
+bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Kernel *const *kernels, uint32_t n, Blob *out)
+{
+    Emission *e = ARENA_NEW(arena, Emission);
+    *e = (Emission){.arena = arena, .kernels = kernels, .n = n, .out = out};
+    return emit(ctx, options, e);
+}
+
+bool cgen_emit_run(Context *ctx, Arena *arena, const CgenOptions *options, const CgenRun *run, Blob *out)
+{
+    Emission *e = ARENA_NEW(arena, Emission);
+    const Schedule *s = run->schedule;
+    *e = (Emission){.arena = arena, .n = s->kernels.len, .run = run, .out = out};
+    e->kernels = (const Kernel *const *)s->kernels.data;
+    return emit(ctx, options, e);
 }
