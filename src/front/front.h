@@ -22,6 +22,13 @@ typedef struct ShapeBinding {
     uint32_t rank;
     const int64_t *dim;
 } ShapeBinding;
+/* The value of an input, known when the graph is built: what reads the input reads a constant, so shapes may depend on it.
+ * The input stays a parameter; running with another value gives the results of this one. Worth a second import where the
+ * first reported nothing but DIAG_onnx_unknown. */
+typedef struct ValueBinding {
+    Str name;
+    const Tensor *value; /* store = dtype; must outlive the module */
+} ValueBinding;
 typedef struct ImportOptions {
     bool strict; /* BatchNormalization is not folded into the operator it reads (numerics.md) */
     const DimBinding *dims;
@@ -30,6 +37,8 @@ typedef struct ImportOptions {
     uint32_t n_shapes;
     const Str *overridable; /* inputs with an initializer that stay inputs; the others become constants */
     uint32_t n_overridable;
+    const ValueBinding *values;
+    uint32_t n_values;
     int64_t max_bytes; /* of one value; 0: the default of 2^36 */
 } ImportOptions;
 

@@ -195,7 +195,7 @@ typedef struct OnnxRow {
 } OnnxRow;
 const OnnxRow *onnx_find_row(const char *type, int64_t opset); /* NULL: none at that opset */
 bool onnx_type_exists(const char *type, int64_t *first_version);
-enum { ONNX_OPSET_MIN = 7, ONNX_OPSET_MAX = 26, ONNX_IR_MAX = 14, ONNX_MAX_NODES = 1 << 22 };
+enum { ONNX_OPSET_MIN = 7, ONNX_OPSET_MAX = 28, ONNX_IR_MAX = 14, ONNX_MAX_NODES = 1 << 22 };
 
 typedef struct Binding { /* what a name stands for */
     Val *val;                 /* NULL: not made yet (a tensor), or its maker failed */

@@ -349,6 +349,30 @@ static bool has_initializer(const GraphProto *graph, Str name)
     return false;
 }
 
+static const Tensor *find_value(const Importer *im, Str name)
+{
+    for (uint32_t i = 0; i < im->options->n_values; i++)
+        if (im->options->values[i].name == name)
+            return im->options->values[i].value;
+    return NULL;
+}
+
+/* What the name of an input stands for: the parameter, or a constant where its value is given. */
+static Val *input_value(Importer *im, Scope *scope, Str name, const Type *type)
+{
+    Val *param = func_param(im->func, name, type);
+    const Tensor *value = find_value(im, name);
+    if (!value)
+        return param;
+    const Type *given = type_tensor_s64(im->ctx, value->dtype, value->rank, value->dim);
+    bool fits = given && value->dtype == type->dtype && value->rank == type->rank;
+    for (uint32_t a = 0; fits && a < type->rank; a++)
+        fits = dim_eq(given->dim[a], type->dim[a]) != TRI_NO;
+    if (!fits)
+        return bad_value(im, name, "the value given for it has another type"), NULL;
+    return op_const_weight(&scope->b, module_weight(im->module, name, given, value->data, false));
+}
+
 /* ---- the import --------------------------------------------------------------------------------------------------------------- */
 
 static bool import_inputs(Importer *im, Scope *scope)
@@ -372,7 +396,8 @@ static bool import_inputs(Importer *im, Scope *scope)
         if (has_initializer(graph, name) && !is_overridable(im, name))
             continue;
         const Type *type = onnx_declared_type(im, input, find_shape(im, name));
-        good &= onnx_bind(im, scope, onnx_model_loc(im), name, type ? func_param(im->func, name, type) : NULL) && type;
+        Val *val = type ? input_value(im, scope, name, type) : NULL;
+        good &= onnx_bind(im, scope, onnx_model_loc(im), name, val) && val;
     }
     for (uint32_t i = 0; i < im->options->n_shapes; i++)
         if (!map_has(seen, KEY(im->options->shapes[i].name)))

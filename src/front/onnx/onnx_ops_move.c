@@ -231,9 +231,12 @@ bool import_depth_to_space(OnnxNode *n)
 
 bool import_space_to_depth(OnnxNode *n)
 {
-    static const int64_t perm[6] = {0, 3, 5, 1, 2, 4};
+    static const int64_t dcr[6] = {0, 3, 5, 1, 2, 4}, crd[6] = {0, 1, 3, 5, 2, 4};
     const Type *x = n->in[0]->type;
     int64_t b = na_int(n, "blocksize", 0);
+    const char *mode;
+    if (!na_choice(n, "mode", "DCR|CRD", "DCR", &mode))
+        return false;
     if (b < 1 || b > INT16_MAX)
         return na_bad(n, "blocksize", "%lld is not in 1 to 32767", (long long)b);
     const Dim *s = num(n, b);
@@ -242,7 +245,7 @@ bool import_space_to_depth(OnnxNode *n)
     const Dim *h = dim_floordiv(n->ctx, x->dim[2], s), *w = dim_floordiv(n->ctx, x->dim[3], s);
     const Dim *six[6] = {x->dim[0], x->dim[1], h, s, w, s};
     const Dim *out[4] = {x->dim[0], dim_mul(n->ctx, x->dim[1], num(n, b * b)), h, w};
-    Val *y = op_transpose(n->b, op_reshape(n->b, n->in[0], 6, six), perm);
+    Val *y = op_transpose(n->b, op_reshape(n->b, n->in[0], 6, six), *mode == 'D' ? dcr : crd);
     return node_done(n, op_reshape(n->b, y, 4, out));
 }
 

@@ -119,8 +119,8 @@ static bool transpose_pads(OnnxNode *n, const Type *x, Window *win, const int64_
         if (out < 1 || out > INT32_MAX || size > INT32_MAX)
             return na_bad(n, "output_shape", "entry %u is %lld, supported are 1 to 2^31-1", a, (long long)out);
         int64_t total = win->stride[a] * (size - 1) + extra[a] + window_reach(win, a) - out;
-        win->lo[a] = !strcmp(mode, "SAME_UPPER") ? total / 2 : total - total / 2;
-        win->hi[a] = total - win->lo[a];
+        win->lo[a] = total < 0 ? 0 : !strcmp(mode, "SAME_UPPER") ? total / 2 : total - total / 2;
+        win->hi[a] = total - win->lo[a]; /* negative: zeros at the end */
     }
     return true;
 }
@@ -338,7 +338,7 @@ bool import_mean_variance_normalization(OnnxNode *n)
     return node_done_as(n, op_binary(b, OP_div, op_binary(b, OP_sub, x, mean), deviation), dtype);
 }
 
-/* x divided by its 1- or 2-norm along an axis. */
+/* x divided by its 1- or 2-norm along an axis; 0 where the norm is 0. */
 bool import_lp_normalization(OnnxNode *n)
 {
     Builder *b = n->b;
@@ -354,5 +354,9 @@ bool import_lp_normalization(OnnxNode *n)
     Val *term = p == 1 ? op_unary(b, OP_abs, x) : op_binary(b, OP_mul, x, x);
     Val *norm = op_reduce(b, term, "sum", &along, 1);
     norm = p == 1 ? norm : op_unary(b, OP_sqrt, norm);
+    if (!norm)
+        return false;
+    Val *none = op_binary(b, OP_eq, norm, op_const_f64(b, x->type->dtype, 0));
+    norm = op_select(b, none, op_const_f64(b, x->type->dtype, 1), norm);
     return node_done_as(n, op_binary(b, OP_div, x, norm), dtype);
 }

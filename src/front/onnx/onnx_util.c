@@ -4,6 +4,8 @@
  */
 #include "front/onnx/onnx_int.h"
 
+#include "eval/eval.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -60,7 +62,54 @@ bool node_axes(const OnnxNode *n, const char *name, const int64_t *values, uint3
     return true;
 }
 
-/* ---- inputs known when the graph is built ----------------------------------------------------------------------------- */
+/* ---- inputs known when the graph is built -----------------------------------------------------------------------------
+ * Sizes are followed by op_content. What exporters compute through floats (a size times a scale, rounded) is evaluated by the
+ * reference evaluator where all of it is constant, a bounded number of small tensors at most. */
+
+enum { FOLD_NODES = 256, FOLD_ELEMENTS = 4096 };
+
+static Tensor *fold_value(const OnnxNode *n, const Val *val, uint32_t *budget)
+{
+    uint64_t count;
+    if (val->type->kind != TY_TENSOR || !type_count(val->type, &count) || count > FOLD_ELEMENTS || val->type->dtype == DT_STR)
+        return NULL;
+    Weight *weight = val_const(val);
+    Arena *arena = n->im->arena;
+    if (weight) {
+        Tensor *t = ARENA_NEW(arena, Tensor);
+        *t = (Tensor){.dtype = val->type->dtype, .store = val->type->dtype, .rank = val->type->rank, .count = count};
+        for (uint32_t a = 0; a < t->rank; a++)
+            t->dim[a] = type_dim(val->type, a);
+        uint64_t bytes;
+        if (!type_bytes(val->type, &bytes))
+            return NULL;
+        t->data = arena_copy(arena, weight->data, bytes);
+        return t;
+    }
+    const Node *def = val->def;
+    if (!def || def->n_region || def->n_in > 8 || def->n_out > 4 || *budget == 0)
+        return NULL;
+    --*budget;
+    Tensor *in[8] = {NULL}, *out[4];
+    for (uint32_t i = 0; i < def->n_in; i++)
+        if (ir_in(def, i) && !(in[i] = fold_value(n, ir_in(def, i), budget)))
+            return NULL;
+    return eval_node_const(n->ctx, arena, def, in, out) ? out[val->out] : NULL;
+}
+
+static Tensor *fold(const OnnxNode *n, const Val *val)
+{
+    uint32_t budget = FOLD_NODES;
+    return fold_value(n, val, &budget);
+}
+
+/* A diagnostic of its own: who has the inputs' values can import again with ImportOptions.values. */
+static bool unknown(const OnnxNode *n, uint32_t i, const char *what)
+{
+    return diag_report(n->ctx, node_loc(n), DIAG_onnx_unknown, n->row->type, i, what);
+}
+
+/* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
 bool node_dims_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const Dim *const **dims)
 {
@@ -76,8 +125,16 @@ bool node_dims_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *cou
     if (val->type->rank == 1 && dim_is_const(val->type->dim[0], &size) && size == 0)
         return true;
     *dims = op_content(val, count);
+    if (*count)
+        return true;
+    const Tensor *t = fold(n, val);
+    const Dim **list = ARENA_ARRAY(n->im->arena, const Dim *, t ? t->count + 1 : 1);
+    for (uint64_t k = 0; t && k < t->count; k++)
+        list[k] = dim_const(n->ctx, elem_get_s64(t->store, t->data, k));
+    *count = t ? (uint32_t)t->count : 0;
+    *dims = list;
     if (*count == 0)
-        return node_bad(n, "input %u (%s) is not known before the run, which is not supported", i, what);
+        return unknown(n, i, what);
     return true;
 }
 
@@ -110,11 +167,10 @@ bool node_ints_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *cou
 bool node_scalar_f64(const OnnxNode *n, uint32_t i, const char *what, double *value)
 {
     Val *val = node_in(n, i);
-    Weight *weight = val ? val_const(val) : NULL;
-    uint64_t elements;
-    if (!weight || !type_count(weight->type, &elements) || elements != 1)
-        return node_bad(n, "input %u (%s) must be a constant of one element", i, what);
-    *value = elem_get_f64(weight->type->dtype, weight->data, 0);
+    const Tensor *t = val ? fold(n, val) : NULL;
+    if (!t || t->count != 1)
+        return t ? node_bad(n, "input %u (%s) must have one element", i, what) : unknown(n, i, what);
+    *value = elem_get_f64(t->store, t->data, 0);
     return true;
 }
 

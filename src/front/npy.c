@@ -1,44 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Test data as host tensors: ONNX TensorProto files, and NumPy's .npy (NEP 1 and numpy.lib.format: magic, version, header
- * length, a Python dictionary of descr, fortran_order and shape, then the elements).
+ * NumPy's .npy files (NEP 1 and numpy.lib.format): magic, version, header length, a Python dictionary of descr, fortran_order
+ * and shape, then the elements.
  */
 #include "front/front.h"
-#include "front/onnx/onnx_int.h"
 
 #include <stdio.h>
 #include <string.h>
-
-bool front_read_tensor_pb(Context *ctx, Arena *arena, const char *path, Str *name, Tensor *tensor)
-{
-    Blob blob;
-    TensorData data;
-    if (!file_map(ctx, path, &blob))
-        return false;
-    Str file = str_intern(ctx, path);
-    const TensorProto *proto = wire_read_tensor(ctx, arena, file, blob);
-    if (!proto)
-        return false;
-    TensorSource source = {.ctx = ctx,
-                           .arena = arena,
-                           .file = file,
-                           .files = map_create(arena),
-                           .blob = blob,
-                           .loc = loc_onnx(ctx, file, NULL, 0, NULL, NULL),
-                           .max_bytes = INT64_C(1) << 40};
-    if (!onnx_read_tensor(&source, "tensor", proto, &data))
-        return false;
-    *name = str_intern(ctx, or_blank(proto->name));
-    *tensor = (Tensor){.dtype = data.dtype, .store = data.dtype, .rank = data.rank, .count = data.count};
-    memcpy(tensor->dim, data.dim, sizeof tensor->dim);
-    uint64_t bytes;
-    bool fits = dtype_bytes(data.dtype, data.count, &bytes);
-    bool aligned = ((uintptr_t)data.data & 15) == 0; /* evaluation reads whole elements */
-    tensor->data = aligned || !fits ? (void *)(uintptr_t)data.data : arena_copy(arena, data.data, bytes);
-    return true;
-}
-
-/* ---- .npy --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct NpyType {
     const char *descr; /* without byte order */
