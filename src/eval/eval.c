@@ -6,7 +6,7 @@
  */
 #include "eval/eval.h"
 
-#include "op/eval_int.h"
+#include "op/eval_support.h"
 
 #include <string.h>
 

@@ -137,9 +137,13 @@ Weight *module_weight(Module *module, Str name, const Type *type, const void *da
     uint64_t bytes = 0;
     IG_CHECK(module->ctx, type_bytes(type, &bytes) && bytes <= SIZE_MAX);
     Weight like = {.type = type, .data = data, .hash = hash_bytes(data, (size_t)bytes, type_hash(type))};
-    Weight *weight = find_equal_weight(module, &like, bytes);
-    if (weight)
-        return weight;
+    Weight *equal = find_equal_weight(module, &like, bytes), *weight;
+    if (equal && (!*name || equal->name == name))
+        return equal;
+    if (equal) { /* two names of the user's, one copy of the bytes */
+        like.data = equal->data;
+        copy = false;
+    }
     weight = ARENA_NEW(module->arena, Weight);
     *weight = like;
     weight->id = module->next_id++;

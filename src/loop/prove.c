@@ -35,6 +35,18 @@ static void subtract(Kernel *k, Lin *t, const Lin *f, int64_t m)
         lin_add_expr(k, t, f->term[i].atom, wrap_mul(f->term[i].coef, -m));
 }
 
+/* The least m > 0 such that b divides a*m. */
+static int64_t scale_for(int64_t a, int64_t b)
+{
+    int64_t x = a < 0 ? -a : a, y = b < 0 ? -b : b, whole = y;
+    while (x) {
+        int64_t rest = y % x;
+        y = x;
+        x = rest;
+    }
+    return whole / y;
+}
+
 static bool prove_with(Prover *p, const Lin *t, const Lin *fact, uint32_t steps)
 {
     if (!is_small(t) || !is_small(fact))
@@ -44,10 +56,16 @@ static bool prove_with(Prover *p, const Lin *t, const Lin *fact, uint32_t steps)
             if (t->term[i].atom != fact->term[j].atom)
                 continue;
             int64_t a = t->term[i].coef, b = fact->term[j].coef;
-            if ((a < 0) != (b < 0) || a % b != 0 || a / b > 1 << 20 || t->n + fact->n > LIN_MAX_TERMS)
+            if ((a < 0) != (b < 0) || t->n + fact->n > LIN_MAX_TERMS)
                 break;
-            Lin rest = *t;
-            subtract(p->k, &rest, fact, a / b);
+            int64_t m = scale_for(a, b);
+            if (m > 1 << 10 || a * m / b > 1 << 20)
+                break;
+            Lin rest = *t; /* of integers t >= 0 if m*t + m-1 >= 0 */
+            rest.c = wrap_add(wrap_mul(rest.c, m), m - 1);
+            for (uint32_t e = 0; e < rest.n; e++)
+                rest.term[e].coef = wrap_mul(rest.term[e].coef, m);
+            subtract(p->k, &rest, fact, a * m / b);
             if (prove(p, &rest, steps - 1))
                 return true;
         }

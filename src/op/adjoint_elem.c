@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of the elementwise ops. Kinks: abs at 0 has slope 0; min and max of equal operands give each one half
+ * Gradients of the elementwise ops. Kinks: abs and relu at 0 have slope 0; clip has slope 1 on its bounds; min and max of equal operands give each one half
  * (torch); pow has slope 0 in x where y = 0, and in y where x = 0 (torch). Operands on which select or pow must not
  * depend are made harmless before they enter, not after, so that no 0 * inf arises in a second derivative.
  */
@@ -48,6 +48,8 @@ RULE(acosh, adj_mul(b, g, op_unary(b, OP_rsqrt, adj_plus(b, square(b, x), -1))))
 RULE(atanh, over(b, g, one_minus(b, square(b, x))))
 RULE(erf, adj_mul(b, g, adj_scale(b, op_unary(b, OP_exp, neg(b, square(b, x))), 1.12837916709551257390)))
 RULE(sigmoid, adj_mul(b, g, adj_mul(b, y, one_minus(b, y))))
+/* slope 0 at 0 (torch) */
+RULE(relu, op_select(b, op_binary(b, OP_lt, op_like(b, x, 0), x), g, op_like(b, x, 0)))
 RULE(cast, op_cast_to(b, g, x->type->dtype))
 
 /* ---- binary and ternary ------------------------------------------------------------------------------------------ */
@@ -122,4 +124,19 @@ bool adjoint_fma(AdjointArgs *args)
     if (!adj_wanted(args, 0))
         return true;
     return adj_give(args, 0, adj_mul(b, g, y)) && adj_give(args, 1, adj_mul(b, g, x)) && adj_give(args, 2, g);
+}
+
+/* min(max(x, lo), hi): x takes g on both bounds and between them (torch), else the bound that won takes it */
+bool adjoint_clip(AdjointArgs *args)
+{
+    Builder *b = args->b;
+    Val *x = adj_in(args, 0), *lo = adj_in(args, 1), *hi = adj_in(args, 2), *g = args->out_grad[0];
+    if (!adj_wanted(args, 0))
+        return true;
+    Val *zero = op_like(b, x, 0), *low = op_binary(b, OP_lt, x, lo), *ordered = op_binary(b, OP_le, lo, hi);
+    Val *inside = op_binary(b, OP_and, op_binary(b, OP_le, lo, x), op_binary(b, OP_le, x, hi));
+    Val *high = op_binary(b, OP_lt, hi, op_binary(b, OP_max, x, lo));
+    return adj_give(args, 0, op_select(b, inside, g, zero)) &&
+           adj_give(args, 1, op_select(b, op_binary(b, OP_and, low, ordered), g, zero)) &&
+           adj_give(args, 2, op_select(b, high, g, zero));
 }

@@ -8,7 +8,7 @@
  * The order fixes each result element, not the order among elements: TILE neighbouring columns or channels run as
  * independent chains, which the compiler vectorises. In EVAL_F64 the same code runs in double.
  */
-#include "op/eval_int.h"
+#include "op/eval_support.h"
 
 enum { KB = 512, TILE = 32 };
 

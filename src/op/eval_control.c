@@ -6,7 +6,7 @@
  * A composite means its body, so its evaluation is that of the body, built once per kind of operands in a scratch
  * module with the sizes of this run as numbers.
  */
-#include "op/eval_int.h"
+#include "op/eval_support.h"
 
 /* A loop without a trip count that runs this long is cut with an error, so that no input can hang the oracle. */
 #define MOST_STEPS (INT64_C(1) << 20)

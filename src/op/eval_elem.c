@@ -7,7 +7,7 @@
  * double and rounded once. f64 functions are libm's in both modes.
  */
 #include "base/scalar.h"
-#include "op/eval_int.h"
+#include "op/eval_support.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * block of 8192 goes to lane i mod 16, lanes combine j + (j+8), +4, +2, +1, blocks combine ascending. A fold sees its
  * elements as a list of offsets in logical row-major order, so no memory order can creep in.
  */
-#include "op/eval_int.h"
+#include "op/eval_support.h"
 
 #include <math.h>
 

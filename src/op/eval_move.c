@@ -3,7 +3,7 @@
  * Evaluation of sources, data movement and indexed reads, for every element type. Indices count from the end when
  * negative; one out of range is clamped and sets the error word (numerics.md "Edge rules").
  */
-#include "op/eval_int.h"
+#include "op/eval_support.h"
 
 /* ---- sources ------------------------------------------------------------------------------------------------ */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tensors of the evaluator: allocation, widening, rounding back, element copies, dims at run time. */
-#include "op/eval_int.h"
+#include "op/eval_support.h"
 
 EvalClass eval_class(const Tensor *t)
 {

@@ -476,7 +476,7 @@ static bool scan_inputs(OnnxNode *n, LoopArgs *l)
 {
     for (uint32_t k = 0; k < l->n_scanned; k++) {
         Val *x = n->in[l->n_carried + k];
-        int64_t axis, direction;
+        int64_t axis = 0, direction = 0;
         uint32_t from;
         if (!scan_list(n, "scan_input_axes", l->n_scanned, k, &axis) || !scan_list(n, "scan_input_directions", l->n_scanned, k, &direction) ||
             !node_axis(n, "scan_input_axes", axis, val_rank(x), &from))
@@ -499,7 +499,7 @@ static bool scan_outputs(OnnxNode *n, const LoopArgs *l)
 {
     for (uint32_t k = 0; k < l->n_stacked; k++) {
         Val **y = &n->out[l->n_carried + k];
-        int64_t axis, direction;
+        int64_t axis = 0, direction = 0;
         uint32_t to;
         if (!scan_list(n, "scan_output_axes", l->n_stacked, k, &axis) ||
             !scan_list(n, "scan_output_directions", l->n_stacked, k, &direction) ||

@@ -51,7 +51,7 @@ bool node_axes(const OnnxNode *n, const char *name, const int64_t *values, uint3
     if (count > rank)
         return na_bad(n, name, "%u axes of a tensor of rank %u", count, rank);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t axis;
+        uint32_t axis = 0;
         if (!node_axis(n, name, values[i], rank, &axis))
             return false;
         if (seen[axis])

@@ -7,8 +7,8 @@
  * F64: the dtype f64, and every float in EVAL_F64. INT: integers and bool as two's complement words modulo 2^64,
  * narrowed when stored. The elementary functions of class F64 are libm's in both modes.
  */
-#ifndef IGATA_OP_EVAL_INT_H
-#define IGATA_OP_EVAL_INT_H
+#ifndef IGATA_OP_EVAL_SUPPORT_H
+#define IGATA_OP_EVAL_SUPPORT_H
 
 #include "op/op.h"
 
