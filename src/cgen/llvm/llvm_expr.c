@@ -14,13 +14,13 @@ static int max_int(int a, int b) { return a > b ? a : b; }
 
 bool cg_has_lanes(Cg *cg, const Expr *e)
 {
-    if (e->kind == LX_ITER)
-        return e->u.iter == cg->lane;
-    if (e->kind == LX_VAR)
-        return cg_var(cg, e->u.var)->val.vec;
-    for (uint32_t i = 0; i < e->n_args; i++)
-        if (cg_has_lanes(cg, e->arg[i]))
+    if (!cg->lane)
+        return false;
+    for (uint32_t i = 0; i < e->n_uses; i++) {
+        uint32_t id = e->uses[i] & ~(uint32_t)EXPR_USES_VAR;
+        if (e->uses[i] & EXPR_USES_VAR ? cg_var(cg, cg->k->vars.data[id])->val.vec : id == cg->lane->id)
             return true;
+    }
     return false;
 }
 

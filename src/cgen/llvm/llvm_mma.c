@@ -9,7 +9,9 @@
  * live rows, and is a basic block of its own, lest loads shared by overlapping taps live too long (part two, pitfall 1).
  * What stays undecided is a branch per row: right, but slow; schedules avoid it.
  *
- * With more than one block the tile lives in memory, to which each block's chain is added; -0 before the first makes that
+ * A tile larger than the registers (a schedule made for another target) is computed in parts that fit, one after the other.
+ *
+ * With more than one block or part the tile lives in memory, to which each block's chain is added; -0 before the first makes that
  * exact. An epilogue of some size runs in a loop over the rows.
  */
 #include "cgen/llvm/llvm_int.h"
@@ -19,14 +21,15 @@ enum { MAX_TILE = 64, MAX_UNIT = 8, UNROLL_AXIS = 16, UNROLLED_PUT = 96 };
 typedef struct Mma {
     const Stmt *s;
     Tile *tile;
+    int64_t row0, rows, vec0, vecs; /* the part of the tile under work */
     DType dtype;
     const Expr *a[MAX_UNIT][MAX_TILE], *b[MAX_UNIT][MAX_TILE]; /* by position and row, by position and vector */
     const Expr *row_guard[NEST_MAX_GUARDS];
     uint32_t n_row_guards;
     LLVMValueRef mask[MAX_TILE], acc[MAX_TILE];
-    bool absent[MAX_TILE]; /* vectors beyond the column limit */
+    bool absent[MAX_TILE]; /* vectors beyond the column limit; by vector of the tile, like mask */
     const Expr *live[MAX_TILE]; /* per row: NULL yes, false no, or undecided */
-    bool blocked; /* totals are in memory */
+    bool blocked; /* totals of blocks are in memory */
 } Mma;
 
 /* ---- tile memory ------------------------------------------------------------------------------------------------------------- */
@@ -80,10 +83,10 @@ static void tile_spill(Cg *cg, Tile *tile)
 /* Which rows take part, given the unrolled axes' values. */
 static void decide_rows(Cg *cg, const Nest *nest, Mma *m)
 {
-    for (int64_t row = 0; row < m->tile->rows; row++) {
+    for (int64_t row = 0; row < m->rows; row++) {
         m->live[row] = NULL;
         for (uint32_t g = 0; g < m->n_row_guards; g++) {
-            const Expr *e = cg_subst_iter(cg, m->row_guard[g], m->s->u.mma.row, lx_int(cg->k, row));
+            const Expr *e = cg_subst_iter(cg, m->row_guard[g], m->s->u.mma.row, lx_int(cg->k, m->row0 + row));
             for (uint32_t i = 0; i < nest->n_axes; i++)
                 if (nest->axis[i].unroll)
                     e = cg_subst_iter(cg, e, i + 1 == nest->n_axes ? nest->step : nest->axis[i].iter,
@@ -95,7 +98,7 @@ static void decide_rows(Cg *cg, const Nest *nest, Mma *m)
 
 static void fma_row(Cg *cg, Mma *m, int64_t u, int64_t row, const LLVMValueRef *b)
 {
-    int64_t vecs = m->tile->vecs;
+    int64_t vecs = m->vecs;
     LLVMValueRef *acc = &m->acc[row * vecs];
     Branch branch;
     const Expr *live = m->live[row];
@@ -104,7 +107,7 @@ static void fma_row(Cg *cg, Mma *m, int64_t u, int64_t row, const LLVMValueRef *
     LLVMValueRef a = cg_lanes(cg, m->a[u][row]);
     cg_place(cg, cg->top);
     for (int64_t j = 0; j < vecs; j++)
-        if (!m->absent[j])
+        if (!m->absent[m->vec0 + j])
             acc[j] = cg_fma(cg, m->dtype, a, b[j], acc[j]);
     if (live)
         cg_if_end(cg, &branch, acc);
@@ -113,7 +116,7 @@ static void fma_row(Cg *cg, Mma *m, int64_t u, int64_t row, const LLVMValueRef *
 static void mma_body(Cg *cg, Nest *nest, int64_t count)
 {
     Mma *m = nest->user;
-    int64_t rows = m->tile->rows, vecs = m->tile->vecs;
+    int64_t rows = m->rows, vecs = m->vecs;
     decide_rows(cg, nest, m);
     bool any = false;
     for (int64_t row = 0; row < rows; row++)
@@ -121,9 +124,9 @@ static void mma_body(Cg *cg, Nest *nest, int64_t count)
     for (int64_t u = 0; any && u < count; u++) {
         LLVMValueRef b[MAX_TILE] = {0};
         for (int64_t j = 0; j < vecs; j++) {
-            if (m->absent[j])
+            if (m->absent[m->vec0 + j])
                 continue;
-            cg->mask = m->mask[j];
+            cg->mask = m->mask[m->vec0 + j];
             cg->mask_depth = cg->top;
             b[j] = cg_lanes(cg, m->b[u][j]);
         }
@@ -142,12 +145,18 @@ static void mma_before(Cg *cg, Nest *nest)
         m->acc[i] = zero;
 }
 
+/* Index in the tile of accumulator i of the part. */
+static LLVMValueRef tile_index(const Cg *cg, const Mma *m, int64_t i)
+{
+    return cg_int(cg, (m->row0 + i / m->vecs) * m->tile->vecs + m->vec0 + i % m->vecs);
+}
+
 static void mma_after(Cg *cg, Nest *nest, bool only)
 {
     Mma *m = nest->user;
     for (uint32_t i = 0; i < nest->n_acc && !only; i++) {
-        LLVMValueRef total = tile_load(cg, m->tile, cg_int(cg, i));
-        tile_store(cg, m->tile, cg_int(cg, i), cg_add(cg, m->dtype, total, m->acc[i]));
+        LLVMValueRef total = tile_load(cg, m->tile, tile_index(cg, m, i));
+        tile_store(cg, m->tile, tile_index(cg, m, i), cg_add(cg, m->dtype, total, m->acc[i]));
     }
 }
 
@@ -155,8 +164,8 @@ static void clear_totals(Cg *cg, Mma *m)
 {
     uint64_t bits = m->dtype == DT_F32 ? f32_bits(-0.0f) : m->dtype == DT_F64 ? f64_bits(-0.0) : 0;
     LLVMValueRef v = cg_splat_const(cg_const_bits(cg, m->dtype, bits));
-    for (int64_t i = 0; i < m->tile->rows * m->tile->vecs; i++)
-        tile_store(cg, m->tile, cg_int(cg, i), v);
+    for (int64_t i = 0; i < m->rows * m->vecs; i++)
+        tile_store(cg, m->tile, tile_index(cg, m, i), v);
 }
 
 /* Terms with the row are the body's; the axes they use are unrolled if short. A tile of one row has none. */
@@ -203,10 +212,10 @@ static void spread(Cg *cg, Mma *m, Nest *nest, const Expr *a, const Expr *b)
         const Expr *at = lx_mul(cg->k, lx_iter(cg->k, nest->step), nest->unit);
         at = lx_add(cg->k, at, lx_int(cg->k, u));
         const Expr *au = cg_subst_iter(cg, a, iter, at), *bu = cg_subst_iter(cg, b, iter, at);
-        for (int64_t row = 0; row < m->tile->rows; row++)
-            m->a[u][row] = cg_subst_iter(cg, au, m->s->u.mma.row, lx_int(cg->k, row));
-        for (int64_t j = 0; j < m->tile->vecs; j++) {
-            const Expr *col = lx_add(cg->k, lx_iter(cg->k, cg->lane), lx_int(cg->k, LANES * j));
+        for (int64_t row = 0; row < m->rows; row++)
+            m->a[u][row] = cg_subst_iter(cg, au, m->s->u.mma.row, lx_int(cg->k, m->row0 + row));
+        for (int64_t j = 0; j < m->vecs; j++) {
+            const Expr *col = lx_add(cg->k, lx_iter(cg->k, cg->lane), lx_int(cg->k, LANES * (m->vec0 + j)));
             m->b[u][j] = cg_subst_iter(cg, bu, m->s->u.mma.col, col);
         }
     }
@@ -227,9 +236,10 @@ static Nest plan(Cg *cg, Mma *m, int64_t block)
         n = 1;
     }
     const Expr *exprs[] = {s->u.mma.a, s->u.mma.b, s->u.mma.guard};
-    if (m->tile->rows == 1)
+    m->n_row_guards = 0;
+    if (m->rows == 1)
         for (int i = 0; i < 3; i++)
-            exprs[i] = cg_subst_iter(cg, exprs[i], s->u.mma.row, lx_int(cg->k, 0));
+            exprs[i] = cg_subst_iter(cg, exprs[i], s->u.mma.row, lx_int(cg->k, m->row0));
     n = cg_merge_axes(cg, axis, n, exprs, 3);
     Nest nest = {.n_axes = n, .body = mma_body, .user = m, .acc = m->acc, .unit = 1, .apart = true};
     for (uint32_t i = 0; i < n; i++)
@@ -242,10 +252,57 @@ static Nest plan(Cg *cg, Mma *m, int64_t block)
     bool by_position = false;
     for (uint32_t g = 0; g < m->n_row_guards; g++)
         by_position |= lx_uses_iter(m->row_guard[g], nest.axis[nest.n_axes - 1].iter);
-    nest.unit = by_position ? 1 : choose_unit(&nest, block, m->tile->rows * m->tile->vecs);
+    nest.unit = by_position ? 1 : choose_unit(&nest, block, m->rows * m->vecs);
     spread(cg, m, &nest, exprs[0], exprs[1]);
-    nest.n_acc = (uint32_t)(m->tile->rows * m->tile->vecs);
+    nest.n_acc = (uint32_t)(m->rows * m->vecs);
     return nest;
+}
+
+static int64_t even_parts(int64_t total, int64_t most)
+{
+    int64_t parts = (total + most - 1) / most;
+    return (total + parts - 1) / parts;
+}
+
+/* Rows and vectors that fit the registers: accumulators, a row of b and one broadcast (codegen.md: rows*vecs + vecs + 1 <= 32). */
+static void choose_part(const Cg *cg, const Tile *tile, int64_t *rows, int64_t *vecs)
+{
+    int64_t each = LANES * (int64_t)cg_bytes(tile->dtype) / (4 * cg->options->target->f32_lanes);
+    int64_t room = (cg->options->target->vector_registers - 1) / (each > 0 ? each : 1);
+    *rows = tile->rows;
+    *vecs = tile->vecs;
+    if (tile->rows * tile->vecs + tile->vecs <= room + 1) /* one more than fits costs less than two parts */
+        return;
+    int64_t best = 0;
+    for (int64_t v = 1; v <= tile->vecs && v * 2 <= room; v++) {
+        int64_t most = room / v - 1, r = even_parts(tile->rows, most < tile->rows ? most : tile->rows), w = even_parts(tile->vecs, v);
+        /* fewest loads for the work: b's vectors and a's broadcasts an FMA, halved by short tails */
+        int64_t score = r * w * 1000 / (r + w * each);
+        if (w == v && score > best) {
+            best = score;
+            *rows = r;
+            *vecs = w;
+        }
+    }
+}
+
+/* The part of the tile from row0 and vec0; `whole`: it is all of it. */
+static void mma_part(Cg *cg, Mma *m, int64_t block, bool empty, bool whole)
+{
+    Nest nest = {.n_acc = (uint32_t)(m->rows * m->vecs), .user = m};
+    if (empty) {
+        mma_before(cg, &nest);
+    } else {
+        nest = plan(cg, m, block);
+        nest.acc = m->acc;
+        m->blocked = cg_nest_positions(&nest, 0) > block;
+        if (m->blocked)
+            clear_totals(cg, m);
+        NestBlocks blocks = {.block = block, .before = mma_before, .after = mma_after};
+        cg_nest_run(cg, &nest, &blocks);
+    }
+    for (uint32_t i = 0; i < nest.n_acc && !whole && !m->blocked; i++)
+        tile_store(cg, m->tile, tile_index(cg, m, i), m->acc[i]);
 }
 
 void cg_mma(Cg *cg, const Stmt *s)
@@ -265,21 +322,17 @@ void cg_mma(Cg *cg, const Stmt *s)
     for (int64_t j = 0; j < tile->vecs; j++)
         m->mask[j] = cg_column_mask(cg, s->u.mma.col_limit, LANES * j, &m->absent[j]);
     cg->lane = kernel_iter(cg->k, "lane", 0, LANES - 1);
-    int64_t block = s->u.mma.kb > 0 ? s->u.mma.kb : INT64_MAX;
-    Nest nest = {.n_acc = (uint32_t)(tile->rows * tile->vecs), .user = m};
-    if (empty) {
-        mma_before(cg, &nest);
-    } else {
-        nest = plan(cg, m, block);
-        nest.acc = m->acc;
-        m->blocked = cg_nest_positions(&nest, 0) > block;
-        if (m->blocked)
-            clear_totals(cg, m);
-        NestBlocks blocks = {.block = block, .before = mma_before, .after = mma_after};
-        cg_nest_run(cg, &nest, &blocks);
-    }
+    int64_t block = s->u.mma.kb > 0 ? s->u.mma.kb : INT64_MAX, rows, vecs;
+    choose_part(cg, tile, &rows, &vecs);
+    bool whole = rows == tile->rows && vecs == tile->vecs;
+    for (m->vec0 = 0; m->vec0 < tile->vecs; m->vec0 += vecs)
+        for (m->row0 = 0; m->row0 < tile->rows; m->row0 += rows) {
+            m->rows = tile->rows - m->row0 < rows ? tile->rows - m->row0 : rows;
+            m->vecs = tile->vecs - m->vec0 < vecs ? tile->vecs - m->vec0 : vecs;
+            mma_part(cg, m, block, empty, whole);
+        }
     cg->lane = NULL;
-    if (!m->blocked)
+    if (whole && !m->blocked)
         tile->reg = m->acc;
 }
 
