@@ -123,11 +123,12 @@ _Static_assert(sizeof(ArtHeader) == 280 && sizeof(ArtTrailer) == 40, "file forma
 #define ART_CPU_X86_FEATURES(F)                                                                                        \
     /*  bit, LLVM name, leaf, subleaf, register (0 eax, 1 ebx, 2 ecx, 3 edx), bit in it, XCR0 bits needed */           \
     F(0, "sse3", 1, 0, 2, 0, 0)                                                                                        \
-    F(1, "ssse3", 1, 0, 2, 9, 0) F(2, "sse4.1", 1, 0, 2, 19, 0) F(3, "sse4.2", 1, 0, 2, 20, 0)                         \
-        F(4, "popcnt", 1, 0, 2, 23, 0) F(5, "cx16", 1, 0, 2, 13, 0) F(6, "sahf", 0x80000001, 0, 2, 0, 0)               \
-            F(7, "movbe", 1, 0, 2, 22, 0) F(8, "f16c", 1, 0, 2, 29, 6) F(9, "fma", 1, 0, 2, 12, 6)                     \
-                F(10, "avx", 1, 0, 2, 28, 6) F(11, "avx2", 7, 0, 1, 5, 6) F(12, "bmi", 7, 0, 1, 3, 0)                  \
-                    F(13, "bmi2", 7, 0, 1, 8, 0) F(14, "lzcnt", 0x80000001, 0, 2, 5, 0) F(15, "xsave", 1, 0, 2, 26, 0) \
+    F(1, "ssse3", 1, 0, 2, 9, 0)                                                                                       \
+    F(2, "sse4.1", 1, 0, 2, 19, 0) F(3, "sse4.2", 1, 0, 2, 20, 0) F(4, "popcnt", 1, 0, 2, 23, 0)                       \
+        F(5, "cx16", 1, 0, 2, 13, 0) F(6, "sahf", 0x80000001, 0, 2, 0, 0) F(7, "movbe", 1, 0, 2, 22, 0)                \
+            F(8, "f16c", 1, 0, 2, 29, 6) F(9, "fma", 1, 0, 2, 12, 6) F(10, "avx", 1, 0, 2, 28, 6)                      \
+                F(11, "avx2", 7, 0, 1, 5, 6) F(12, "bmi", 7, 0, 1, 3, 0) F(13, "bmi2", 7, 0, 1, 8, 0)                  \
+                    F(14, "lzcnt", 0x80000001, 0, 2, 5, 0) F(15, "xsave", 1, 0, 2, 26, 0)                              \
                         F(16, "avx512f", 7, 0, 1, 16, 0xe6) F(17, "avx512bw", 7, 0, 1, 30, 0xe6)                       \
                             F(18, "avx512cd", 7, 0, 1, 28, 0xe6) F(19, "avx512dq", 7, 0, 1, 17, 0xe6) F(               \
                                 20, "avx512vl", 7, 0, 1, 31, 0xe6) F(21, "avx512ifma", 7, 0, 1, 21, 0xe6)              \
@@ -146,8 +147,9 @@ _Static_assert(sizeof(ArtHeader) == 280 && sizeof(ArtTrailer) == 40, "file forma
 /*  bit, LLVM name, AT_HWCAP bit or -1, AT_HWCAP2 bit or -1 (Linux, arch/arm64/include/uapi/asm/hwcap.h) */
 #define ART_CPU_ARM_FEATURES(F)                                                                                        \
     F(0, "fp-armv8", 0, -1)                                                                                            \
-    F(1, "neon", 1, -1) F(2, "fullfp16", 10, -1) F(3, "rdm", 12, -1) F(4, "dotprod", 20, -1) F(5, "sve", 22, -1)       \
-        F(6, "fp16fml", 23, -1) F(7, "sve2", -1, 1) F(8, "i8mm", -1, 13) F(9, "bf16", -1, 14) F(10, "lse", 8, -1)
+    F(1, "neon", 1, -1)                                                                                                \
+    F(2, "fullfp16", 10, -1) F(3, "rdm", 12, -1) F(4, "dotprod", 20, -1) F(5, "sve", 22, -1) F(6, "fp16fml", 23, -1)   \
+        F(7, "sve2", -1, 1) F(8, "i8mm", -1, 13) F(9, "bf16", -1, 14) F(10, "lse", 8, -1)
 
 static inline const void *art_at(const ArtHeader *h, uint32_t at) { return (const uint8_t *)h + at; }
 static inline const char *art_text(const ArtHeader *h, ArtText text)
@@ -281,8 +283,37 @@ static inline bool art_check(const ArtHeader *h, uint64_t available)
     return true;
 }
 
+/* Whether [address, address + bytes) lies in a loaded segment with the flag, whose address is its file offset. */
+static inline bool art_check_place(const uint8_t *file, uint64_t size, const Elf64_Ehdr *eh, uint32_t flag,
+                                   uint64_t address, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < eh->e_phnum; i++) {
+        Elf64_Phdr ph;
+        memcpy(&ph, file + eh->e_phoff + i * sizeof ph, sizeof ph);
+        if (ph.p_type == PT_LOAD && (ph.p_flags & flag) && ph.p_vaddr == ph.p_offset &&
+            art_in(ph.p_offset, ph.p_filesz, size) && address >= ph.p_vaddr &&
+            art_in(address - ph.p_vaddr, bytes, ph.p_filesz))
+            return true;
+    }
+    return false;
+}
+
+/* Whether code and weights are where the description says: `at` is the place of the header in the file. */
+static inline bool art_check_places(const uint8_t *file, uint64_t size, const Elf64_Ehdr *eh, const ArtHeader *h,
+                                    uint64_t at)
+{
+    const ArtRecCode *code = ART_TABLE(h, code, ArtRecCode);
+    if (h->file_bytes != size || h->machine != eh->e_machine)
+        return false;
+    for (uint32_t i = 0; i < h->code.count; i++)
+        if (!art_check_place(file, size, eh, PF_X, at + (uint64_t)(int64_t)code[i].at, code[i].bytes))
+            return false;
+    return h->weights_bytes == 0 || ((uint64_t)h->weights == h->weights_offset - at &&
+                                     art_check_place(file, size, eh, PF_R, h->weights_offset, h->weights_bytes));
+}
+
 /* The description inside the bytes of a file (8-byte aligned, as a mapping is), or NULL: not an ELF64 little-endian
- * file, no igata note, or a description that art_check refuses, or a file that is not as long as it says. */
+ * file, no igata note, or a description that art_check refuses, or that does not fit the file around it. */
 static inline const ArtHeader *art_find(const uint8_t *file, uint64_t size)
 {
     Elf64_Ehdr eh;
@@ -310,7 +341,7 @@ static inline const ArtHeader *art_find(const uint8_t *file, uint64_t size)
                 const ArtHeader *h = (const ArtHeader *)(const void *)data;
                 if ((ph.p_offset + desc) % 8 != 0 || !art_check(h, nh.n_descsz))
                     return NULL;
-                return h->file_bytes == size && h->machine == eh.e_machine ? h : NULL;
+                return art_check_places(file, size, &eh, h, ph.p_offset + desc) ? h : NULL;
             }
             at = desc + (((uint64_t)nh.n_descsz + 3) & ~UINT64_C(3));
         }

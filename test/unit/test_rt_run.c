@@ -165,7 +165,13 @@ static void test_open_errors(void **state)
     assert_int_equal(igata_open("short.so", NULL, &model), IGATA_E_FORMAT);
     fixture_write("half.so", data, n / 2);
     assert_int_equal(igata_open("half.so", NULL, &model), IGATA_E_FORMAT);
-    data[art_find(data, n)->weights_offset + 3] ^= 1;
+    const ArtHeader *good = art_find(data, n);
+    ArtRecCode *code = (ArtRecCode *)(uintptr_t)ART_TABLE(good, code, ArtRecCode);
+    code->at += 1 << 20; /* a kernel outside the code */
+    fixture_write("code.so", data, n);
+    assert_int_equal(igata_open("code.so", NULL, &model), IGATA_E_FORMAT);
+    code->at -= 1 << 20;
+    data[good->weights_offset + 3] ^= 1;
     fixture_write("changed.so", data, n);
     igata_open_options check = {.size = sizeof check, .flags = IGATA_CHECK};
     assert_int_equal(igata_open("changed.so", &check, &model), IGATA_E_HASH);
