@@ -288,18 +288,20 @@ static bool is_anchor(const Node *node)
     return kind == OK_FOLD || kind == OK_CONTRACT || kind == OK_OPAQUE;
 }
 
-/* Depth of MAP/INDEX nodes that would be recomputed to inline `node`, and whether a costly one is among them. */
+/* Depth of MAP nodes that would be recomputed to inline `node`, at most limit + 1, and whether a costly one is among them. */
 static int inline_depth(const Fuse *f, const Node *node, bool *costly, int limit)
 {
-    int depth = 0;
-    if (!node || in_group(f, node) || op_info[node->op].kind == OK_SOURCE || limit == 0)
-        return limit == 0 ? INLINE_DEPTH + 1 : 0;
+    int depth = 0, here = node && op_info[node->op].kind == OK_MAP;
+    if (!node || in_group(f, node) || op_info[node->op].kind == OK_SOURCE)
+        return 0;
+    if (here && limit == 0)
+        return 1;
     *costly |= (op_info[node->op].traits & OT_COSTLY) != 0;
     for (uint32_t i = 0; i < node->n_in; i++) {
-        int d = node->in[i].val ? inline_depth(f, node->in[i].val->def, costly, limit - 1) : 0;
+        int d = node->in[i].val ? inline_depth(f, node->in[i].val->def, costly, limit - here) : 0;
         depth = d > depth ? d : depth;
     }
-    return depth + (op_info[node->op].kind == OK_MAP);
+    return depth + here;
 }
 
 /* Reaches a MAP through INDEX nodes only: what a contraction would have to recompute for each use. */
@@ -317,6 +319,23 @@ static bool computed_by_map(const Fuse *f, const Val *val)
     return false;
 }
 
+/* Computed while a row tile or a packed panel is filled: attention's scaled queries and keys. The kernel fills these once, so only
+ * cheap maps that nobody else needs qualify. */
+static bool fills_a_panel(Fuse *f, const Node *contract, const Val *val)
+{
+    const Group *g = in_group(f, contract);
+    bool costly = false;
+    if (f->options->eager || !g || !group_has_kind(g, OK_FOLD) || contract->op != OP_dot) /* op-switch: windows overlap */
+        return false;
+    for (const Node *def = val->def; def && !in_group(f, def); def = ir_in(def, 0) ? ir_in(def, 0)->def : NULL) {
+        if (op_info[def->op].kind == OK_INDEX && def->n_in > 1)
+            return false;
+        if (op_info[def->op].kind == OK_MAP && (val_n_uses(&def->out[0]) > 1 || val_is_output(&def->out[0])))
+            return false;
+    }
+    return inline_depth(f, val->def, &costly, 2) <= 2 && !costly;
+}
+
 static bool needs_memory(Fuse *f, Node *node)
 {
     if (!sched_is_inlined(node) || op_info[node->op].kind == OK_SOURCE)
@@ -330,12 +349,12 @@ static bool needs_memory(Fuse *f, Node *node)
         OpKind kind = op_info[user->op].kind;
         if (kind == OK_OPAQUE || kind == OK_CONTROL)
             return true;
-        if (kind == OK_CONTRACT && computed_by_map(f, val))
+        if (kind == OK_CONTRACT && computed_by_map(f, val) && !fills_a_panel(f, user, val))
             return true;
         users++;
     }
     bool costly = false;
-    int depth = inline_depth(f, node, &costly, INLINE_DEPTH + 1);
+    int depth = inline_depth(f, node, &costly, INLINE_DEPTH);
     if (depth > INLINE_DEPTH && op_info[node->op].kind == OK_MAP)
         return true; /* bounds the size of a kernel's expressions */
     if (node->op == OP_concat) /* op-switch: each operand is copied once instead of being searched for at every use */
@@ -349,7 +368,7 @@ static void materialise_map_operands(Fuse *f, Node *contract)
     for (uint32_t i = 0; i < contract->n_in; i++) {
         const Val *val = ir_in(contract, i);
         Node *def = val ? val->def : NULL;
-        if (!def || !computed_by_map(f, val))
+        if (!def || !computed_by_map(f, val) || fills_a_panel(f, contract, val))
             continue;
         while (op_info[def->op].kind == OK_INDEX && def->n_in == 1 && ir_in(def, 0)->def && !in_group(f, def))
             def = ir_in(def, 0)->def;

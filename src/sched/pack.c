@@ -74,7 +74,7 @@ static void pack_operand(Contraction *c)
 static void pack_list(Kernel *k, Stmt *list, LoopStack *stack)
 {
     Contraction c;
-    if (contraction_find(k, list, stack, &c))
+    if (contraction_find(k, list, stack, false, &c))
         pack_operand(&c);
     for (Stmt *s = list; s; s = s->next) {
         if (s->kind != LS_FOR || stack->n == NEST_MAX_LOOPS)

@@ -34,6 +34,7 @@ static int64_t stride_along(Kernel *k, const Expr *load, const Iter *iter)
 
 static bool try_columns(Contraction *c, const LoopStack *stack, const Expr *a, const Expr *b, int *best)
 {
+    bool is_load = is_plain_load(b), is_weight = is_load && b->u.buf->space == BUF_WEIGHT;
     bool found = false;
     const Expr *guard = c->fold->u.fold.guard;
     for (uint32_t i = 0; i < stack->n; i++) {
@@ -43,10 +44,9 @@ static bool try_columns(Contraction *c, const LoopStack *stack, const Expr *a, c
         if (lx_uses_iter(a, iter) || !lx_uses_iter(b, iter) || (guard && lx_uses_iter(guard, iter)) ||
             !loop_extent(loop, &extent) || extent < 2)
             continue;
-        int64_t stride = stride_along(c->k, b, iter);
-        int score = (b->u.buf->space == BUF_WEIGHT ? 8 : 0) + (stride == 1 ? 4 : stride != 0) + (extent >= LOOP_LANES ? 2 : 0) +
-                    (i + 1 == stack->n);
-        if (stride == 0 || score <= *best)
+        int64_t stride = is_load ? stride_along(c->k, b, iter) : 0;
+        int score = (is_weight ? 8 : 0) + (stride == 1 ? 4 : stride != 0) + (extent >= LOOP_LANES ? 2 : 0) + (i + 1 == stack->n);
+        if ((is_load && stride == 0) || score <= *best)
             continue;
         *best = score;
         c->a = a;
@@ -69,7 +69,7 @@ static void choose_row(Contraction *c, const LoopStack *stack)
         const Iter *iter = loop->u.loop.iter;
         int64_t extent;
         if (loop == c->col || c->row || lx_uses_iter(c->b, iter) || !lx_uses_iter(c->a, iter) ||
-            !loop_extent(loop, &extent) || stride_along(c->k, c->a, iter) == 0)
+            !loop_extent(loop, &extent) || (is_plain_load(c->a) && stride_along(c->k, c->a, iter) == 0))
             continue;
         c->row = loop;
         c->n_rows = extent;
@@ -81,7 +81,7 @@ static void choose_row(Contraction *c, const LoopStack *stack)
         }
 }
 
-bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, Contraction *c)
+bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c)
 {
     *c = (Contraction){.k = k};
     for (Stmt *s = list; s; s = s->next) {
@@ -91,7 +91,11 @@ bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, Contraction
             return false;
     }
     if (!c->fold || c->fold->u.fold.kind != FOLD_DOT || c->fold->u.fold.form != FORM_CHAIN ||
-        c->fold->u.fold.var->dtype != DT_F32 || !is_plain_load(c->fold->u.fold.a) || !is_plain_load(c->fold->u.fold.b))
+        c->fold->u.fold.var->dtype != DT_F32)
+        return false;
+    if (!any_operand && (!is_plain_load(c->fold->u.fold.a) || !is_plain_load(c->fold->u.fold.b)))
+        return false;
+    if (c->fold->u.fold.a->dtype != DT_F32 || c->fold->u.fold.b->dtype != DT_F32)
         return false;
     c->after = c->fold->next;
     int best = -1;
@@ -101,7 +105,8 @@ bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, Contraction
         return false;
     choose_row(c, stack);
     /* packing activations pays only if several rows read the packed panel */
-    return c->col_stride == 1 || c->b->u.buf->space == BUF_WEIGHT || (c->n_rows >= MIN_ROWS_TO_PACK && c->n_cols >= LOOP_LANES / 2);
+    bool is_weight = is_plain_load(c->b) && c->b->u.buf->space == BUF_WEIGHT;
+    return c->col_stride == 1 || is_weight || (c->n_rows >= MIN_ROWS_TO_PACK && c->n_cols >= LOOP_LANES / 2);
 }
 
 /* ---- choosing a tile ------------------------------------------------------------------------------------------------------ */
@@ -390,6 +395,27 @@ static Stmt *emit_panels(const PanelBody *pb)
 
 /* ---- packing b of activations -------------------------------------------------------------------------------------------------- */
 
+typedef struct MaskLoads {
+    Kernel *k;
+    const Expr *mask;
+} MaskLoads;
+
+static const Expr *masked_load(void *user, const Expr *load)
+{
+    MaskLoads *m = user;
+    const Buf *buf = load->u.buf;
+    bool masked = load->n_args > buf->rank;
+    const Expr *mask = masked ? lx_and(m->k, load->arg[buf->rank], m->mask) : m->mask;
+    return lx_load(m->k, load->u.buf, load->arg, mask, masked ? load->arg[buf->rank + 1] : lx_const(m->k, buf->dtype, 0));
+}
+
+/* e with every load guarded by mask, so that nothing outside is read where it fails. */
+static const Expr *mask_loads(Kernel *k, const Expr *e, const Expr *mask)
+{
+    MaskLoads m = {k, mask};
+    return lx_subst(k, e, &(ExprSubst){.user = &m, .load = masked_load});
+}
+
 /* Copies b into a local [N/16][K..][16] and makes the contraction read that; the statement goes before the row loop. */
 static Stmt *pack_locally(Contraction *c)
 {
@@ -416,14 +442,10 @@ static Stmt *pack_locally(Contraction *c)
     dim[rank] = LOOP_LANES;
     from[rank] = lx_mod(k, lx_iter(k, c->col->u.loop.iter), LOOP_LANES);
     to[rank++] = lx_iter(k, lane);
-    Buf *packed = kernel_buf(k, str_format(k->ctx, "%s_packed", c->b->u.buf->name), DT_F32, BUF_LOCAL, rank, dim);
+    Buf *packed = kernel_buf(k, "packed", DT_F32, BUF_LOCAL, rank, dim);
     const Expr *exists = lx_lt(k, col, lx_int(k, c->n_cols));
-    if (!lx_is_true(exists)) {
-        const Expr *index[LOOP_MAX_RANK];
-        for (uint32_t i = 0; i < load->u.buf->rank; i++)
-            index[i] = load->arg[i];
-        load = lx_load(k, load->u.buf, index, exists, lx_const(k, DT_F32, 0));
-    }
+    if (!lx_is_true(exists))
+        load = mask_loads(k, load, exists);
     Stmt *body = ls_store(k, packed, to, load, NULL);
     body = ls_for(k, lane, lx_int(k, 0), lx_int(k, LOOP_LANES), 1, BIND_SEQ, body);
     for (uint32_t i = fold->u.fold.n_axes; i-- > 0;)
@@ -444,9 +466,9 @@ static bool tensorize_nest(Kernel *k, const TargetInfo *target)
     LoopStack stack = {.n = nest.n};
     for (uint32_t i = 0; i < nest.n; i++)
         stack.loop[i] = nest.loop[i];
-    if (!contraction_find(k, nest.body, &stack, &c))
+    if (!contraction_find(k, nest.body, &stack, false, &c))
         return false;
-    if (c.col_stride != 1 && c.b->u.buf->space == BUF_WEIGHT && c.n_rows < MIN_ROWS_TO_PACK)
+    if (c.col_stride != 1 && c.n_rows < MIN_ROWS_TO_PACK)
         return false; /* `pack` was disabled */
     Stmt *pack = c.col_stride == 1 ? NULL : pack_locally(&c);
     PanelBody pb = {.c = &c, .n_rows = c.n_rows, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
@@ -480,7 +502,7 @@ static bool is_content_contraction(Kernel *k, Stmt *stmt, const Nest *rows, Cont
         stack.loop[i] = rows->loop[i];
     for (uint32_t i = 0; i < content.n && stack.n < NEST_MAX_LOOPS; i++)
         stack.loop[stack.n++] = content.loop[i];
-    return content.n == 1 && contraction_find(k, content.body, &stack, c) && c->col == content.loop[0];
+    return content.n == 1 && contraction_find(k, content.body, &stack, true, c) && c->col == content.loop[0];
 }
 
 static bool free_of_var(void *user, const Expr *e) { return !lx_uses_var(e, user); }
@@ -556,6 +578,32 @@ static Stmt *row_segment(Kernel *k, const Stmt *first, const Stmt *end, const It
     return ls_for(k, r, lx_int(k, 0), lx_int(k, rows), 1, BIND_SEQ, body);
 }
 
+/* An operand a that is computed (scaled queries): its rows of the tile go to a local buffer first. */
+static Stmt *stage_rows(Contraction *c, const Iter *r, int64_t rows)
+{
+    Kernel *k = c->k;
+    const Stmt *fold = c->fold;
+    int64_t dim[LOOP_MAX_RANK] = {rows};
+    const Expr *to[LOOP_MAX_RANK], *from[LOOP_MAX_RANK], *value = c->a;
+    const Iter *axis[LOOP_MAX_FOLD_ITERS], *row = kernel_iter(k, "r", 0, rows - 1);
+    value = expr_replace_iter(k, value, r, lx_iter(k, row));
+    to[0] = lx_iter(k, row);
+    from[0] = lx_iter(k, r);
+    for (uint32_t i = 0; i < fold->u.fold.n_axes; i++) {
+        axis[i] = kernel_iter(k, "k", 0, fold->u.fold.axis[i].extent - 1);
+        value = expr_replace_iter(k, value, fold->u.fold.axis[i].iter, lx_iter(k, axis[i]));
+        dim[i + 1] = fold->u.fold.axis[i].extent;
+        to[i + 1] = lx_iter(k, axis[i]);
+        from[i + 1] = lx_iter(k, fold->u.fold.axis[i].iter);
+    }
+    Buf *staged = kernel_buf(k, "rows", DT_F32, BUF_LOCAL, fold->u.fold.n_axes + 1, dim);
+    Stmt *body = ls_store(k, staged, to, value, NULL);
+    for (uint32_t i = fold->u.fold.n_axes; i-- > 0;)
+        body = ls_for(k, axis[i], lx_int(k, 0), lx_int(k, fold->u.fold.axis[i].extent), 1, BIND_SEQ, body);
+    c->a = lx_load(k, staged, from, NULL, NULL);
+    return ls_for(k, row, lx_int(k, 0), lx_int(k, rows), 1, BIND_SEQ, body);
+}
+
 /* The stages for rows [row0, row0 + rows). */
 static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *contraction, const TargetInfo *target, const Expr *row0,
                            int64_t rows, RowTile *row_tile)
@@ -589,6 +637,8 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
         c.after = stmts_replace_iter(k, c.after, row, global_row);
         c.row = &local_row;
         c.n_rows = rows;
+        if (!is_plain_load(c.a))
+            tail = ls_append(tail, stage_rows(&c, r, rows));
         PanelBody pb = {.c = &c, .n_rows = rows, .shape = choose_tile(target, rows, c.n_cols, chain_length(c.fold)),
                         .row_tile = row_tile};
         tail = ls_append(tail, emit_panels(&pb));

@@ -14,16 +14,17 @@ typedef struct LoopStack { /* loops around a statement list, outermost first */
 typedef struct Contraction {
     Kernel *k;
     Stmt *fold, *after;   /* the fold; the lets and stores behind it */
-    const Expr *a, *b;    /* loads; exchanged with the fold's where that suits (a product does not care) */
+    const Expr *a, *b;    /* exchanged with the fold's where that suits (a product does not care) */
     Stmt *row, *col;      /* loops; row NULL: one row */
     int64_t n_rows, n_cols;
-    int64_t col_stride;   /* of b, in elements; LOOP_LANES-packed weights count as 1 */
+    int64_t col_stride;   /* of b, in elements; LOOP_LANES-packed weights count as 1; 0: b is no load */
     Stmt *outer[NEST_MAX_LOOPS]; /* the other loops, outermost first */
     uint32_t n_outer;
     bool b_uses[NEST_MAX_LOOPS]; /* outer[i]: b depends on it (batch, groups) */
 } Contraction;
 
-/* Whether list is such a contraction under the loops of stack with a column loop. */
-bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, Contraction *c);
+/* Whether list is such a contraction under the loops of stack with a column loop. any_operand: a and b may be expressions that
+ * the caller will stage; else they are plain loads. */
+bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
 
 #endif
