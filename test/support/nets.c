@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/nets.h"
+
+double net_random(Net *n)
+{
+    n->seed = n->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(n->seed >> 40) / (double)(1 << 23) - 1.0;
+}
+
+Val *net_input(Net *n, const char *name, DType dtype, uint32_t rank, const int64_t *dims)
+{
+    return func_param(n->func, str_intern(n->ctx, name), type_tensor_s64(n->ctx, dtype, rank, dims));
+}
+
+Val *net_weight(Net *n, uint32_t rank, const int64_t *dims)
+{
+    const Type *type = type_tensor_s64(n->ctx, DT_F32, rank, dims);
+    uint64_t count = 0;
+    IG_CHECK(n->ctx, type_count(type, &count));
+    float *data = ARENA_ARRAY(n->module->arena, float, count + 1);
+    for (uint64_t i = 0; i < count; i++)
+        data[i] = (float)net_random(n);
+    return op_const_weight(&n->b, module_weight(n->module, str_format(n->ctx, "w%u", n->module->weights.len), type, data, true));
+}
+
+Val *net_conv(Net *n, Val *x, Val *w, int64_t stride, int64_t pad, int64_t dilation, int64_t lhs, int64_t groups, bool flip)
+{
+    int64_t s[2] = {stride, stride}, p[2] = {pad, pad}, d[2] = {dilation, dilation}, l[2] = {lhs, lhs};
+    AttrVal attrs[] = {attr_ints(s, 2), attr_ints(p, 2), attr_ints(p, 2), attr_ints(d, 2), attr_ints(l, 2), attr_int(groups),
+                       attr_bool(flip)};
+    return op_emit(&n->b, OP_conv, (Val *[]){x, w}, 2, attrs, 7);
+}
+
+Val *net_window(Net *n, Op op, Val *x, const char *kind, int64_t size, int64_t stride, int64_t pad)
+{
+    int64_t w[4] = {1, 1, size, size}, s[4] = {1, 1, stride, stride}, p[4] = {0, 0, pad, pad}, d[4] = {1, 1, 1, 1};
+    AttrVal attrs[] = {attr_ints(w, 4), attr_ints(s, 4), attr_ints(p, 4), attr_ints(p, 4), attr_ints(d, 4),
+                       attr_str(n->ctx, kind)};
+    return op_emit(&n->b, op, &x, 1, attrs, 6);
+}
+
+void net_outputs(Net *n, uint32_t count, Val *const *vals)
+{
+    Str names[4];
+    for (uint32_t i = 0; i < count; i++) {
+        IG_CHECK(n->ctx, vals[i]);
+        names[i] = str_format(n->ctx, "y%u", i);
+    }
+    func_yield(n->func, n->b.loc, vals, names, count);
+}
+
+static void net_mlp(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(7, 40)), *h = op_binary(&n->b, OP_add, op_matmul(&n->b, x, net_weight(n, DIMS(40, 50))),
+                                                               net_weight(n, DIMS(50)));
+    AttrVal gelu = attr_str(n->ctx, "none");
+    h = op_emit(&n->b, OP_gelu, &h, 1, &gelu, 1);
+    Val *y = op_binary(&n->b, OP_add, op_matmul(&n->b, h, net_weight(n, DIMS(50, 10))), net_weight(n, DIMS(10)));
+    AttrVal softmax[] = {attr_ints((int64_t[]){1}, 1), attr_str(n->ctx, "mul")};
+    Val *p = op_emit(&n->b, OP_softmax, &y, 1, softmax, 2);
+    net_outputs(n, 2, (Val *[]){p, h});
+}
+
+static void net_vector(Net *n) /* one row; K longer than a chain block */
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 1100));
+    Val *y = op_unary(&n->b, OP_tanh, op_matmul(&n->b, x, net_weight(n, DIMS(1100, 33))));
+    net_outputs(n, 1, &y);
+}
+
+static void net_norms(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(3, 5, 37));
+    AttrVal ln[] = {attr_ints((int64_t[]){2}, 1), attr_float(1e-5)};
+    Val *y = op_emit(&n->b, OP_layer_norm, (Val *[]){x, net_weight(n, DIMS(1, 1, 37)), net_weight(n, DIMS(1, 1, 37))}, 3, ln, 2);
+    AttrVal axes = attr_ints((int64_t[]){1}, 1);
+    Val *l = op_emit(&n->b, OP_log_softmax, &y, 1, &axes, 1);
+    AttrVal eps = attr_float(1e-4);
+    Val *i = op_emit(&n->b, OP_instance_norm, (Val *[]){x, net_weight(n, DIMS(5)), net_weight(n, DIMS(5))}, 3, &eps, 1);
+    net_outputs(n, 3, (Val *[]){y, l, i});
+}
+
+static void net_attention(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(2, 21, 32)), *mask = net_input(n, "mask", DT_F32, DIMS(2, 1, 1, 21));
+    Val *qkv = op_binary(&n->b, OP_add, op_matmul(&n->b, x, net_weight(n, DIMS(32, 96))), net_weight(n, DIMS(96))), *head[3];
+    for (int64_t i = 0; i < 3; i++) {
+        Val *part = op_slice_axis(&n->b, qkv, 2, dim_const(n->ctx, 32 * i), dim_const(n->ctx, 32), 1);
+        part = op_reshape_s64(&n->b, part, 4, (int64_t[]){2, 21, 4, 8});
+        head[i] = op_transpose(&n->b, part, (int64_t[]){0, 2, 1, 3});
+    }
+    AttrVal attrs[] = {attr_float(0.25), attr_bool(false), attr_float(0)};
+    Val *a = op_emit(&n->b, OP_sdpa, (Val *[]){head[0], head[1], head[2], mask}, 4, attrs, 3);
+    a = op_reshape_s64(&n->b, op_transpose(&n->b, a, (int64_t[]){0, 2, 1, 3}), 3, (int64_t[]){2, 21, 32});
+    Val *y = op_binary(&n->b, OP_add, x, op_matmul(&n->b, a, net_weight(n, DIMS(32, 32))));
+    net_outputs(n, 1, &y);
+}
+
+static void net_cnn(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(2, 3, 19, 17)), *h = net_conv(n, x, net_weight(n, DIMS(20, 3, 3, 3)), 2, 1, 1, 1, 1, false);
+    h = op_unary(&n->b, OP_relu, op_binary(&n->b, OP_add, h, net_weight(n, DIMS(20, 1, 1))));
+    Val *r = net_conv(n, h, net_weight(n, DIMS(20, 20, 3, 3)), 1, 1, 1, 1, 1, false);
+    r = op_unary(&n->b, OP_relu, op_binary(&n->b, OP_add, r, h));
+    Val *d = net_conv(n, r, net_weight(n, DIMS(20, 1, 5, 5)), 1, 4, 2, 1, 20, false);
+    Val *g = net_conv(n, d, net_weight(n, DIMS(40, 5, 3, 3)), 1, 0, 1, 1, 4, false);
+    Val *p = net_window(n, OP_reduce_window, g, "max", 3, 2, 1);
+    Val *s = net_window(n, OP_reduce_window, g, "sum", 2, 2, 0);
+    Val *m = op_reduce(&n->b, p, "sum", (int64_t[]){2, 3}, 2);
+    Val *f = op_matmul(&n->b, op_reshape_s64(&n->b, p, 2, (int64_t[]){2, 40 * 4 * 4}), net_weight(n, DIMS(40 * 4 * 4, 6)));
+    net_outputs(n, 3, (Val *[]){m, f, s});
+}
+
+static void net_transposed(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 6, 5, 7));
+    Val *y = net_conv(n, x, net_weight(n, DIMS(18, 6, 4, 4)), 1, 2, 1, 2, 1, true);
+    y = op_unary(&n->b, OP_sigmoid, net_conv(n, y, net_weight(n, DIMS(3, 18, 1, 1)), 1, 0, 1, 1, 1, false));
+    net_outputs(n, 1, &y);
+}
+
+static void net_moves(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(4, 6, 5)), *i = net_input(n, "i", DT_S64, DIMS(7));
+    AttrVal gather[] = {attr_int(1), attr_int(0)};
+    Val *g = op_emit(&n->b, OP_gather, (Val *[]){x, i}, 2, gather, 2);
+    Val *t = op_transpose(&n->b, g, (int64_t[]){2, 0, 1});
+    Val *c = op_concat(&n->b, (Val *[]){t, op_unary(&n->b, OP_exp, t), op_transpose(&n->b, g, (int64_t[]){2, 0, 1})}, 3, 1);
+    const Dim *lo[3] = {dim_const(n->ctx, 1), dim_const(n->ctx, 0), dim_const(n->ctx, 2)};
+    const Dim *hi[3] = {dim_const(n->ctx, 0), dim_const(n->ctx, 3), dim_const(n->ctx, -1)};
+    int64_t zero[3] = {0, 0, 0};
+    AttrVal pad[] = {attr_dims(lo, 3), attr_dims(hi, 3), attr_ints(zero, 3)};
+    Val *p = op_emit(&n->b, OP_pad, (Val *[]){c, op_const_f64(&n->b, DT_F32, 0.5)}, 2, pad, 3);
+    Val *s = op_slice_axis(&n->b, p, 1, dim_const(n->ctx, 13), dim_const(n->ctx, 5), -2);
+    Val *q = op_cast_to(&n->b, op_binary(&n->b, OP_lt, s, op_const_f64(&n->b, DT_F32, 0.25)), DT_S32);
+    net_outputs(n, 4, (Val *[]){p, s, q, x});
+}
+
+const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"attention", net_attention},
+                           {"cnn", net_cnn},           {"transposed", net_transposed}, {"moves", net_moves}, {0}};
+
+Net net_make(Context *ctx, const NetDef *def, uint64_t seed)
+{
+    Net n = {.ctx = ctx, .module = module_create(ctx), .seed = seed};
+    n.func = module_func(n.module, str_intern(ctx, "main"), true);
+    n.b = ir_at_end(n.func->body, loc_text(ctx, str_intern(ctx, def->name), 1, 1));
+    def->build(&n);
+    return n;
+}
