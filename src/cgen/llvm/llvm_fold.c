@@ -3,13 +3,13 @@
  * Folds in the forms of numerics.md ("Reduction", "Contraction").
  *
  * Outside vector loops the lanes of LANES16 are the lanes of a register: element i of a block sits in lane i mod 16 when 16
- * consecutive positions are taken at a time. Exact folds use the same walk, any order being right. Inside a vector loop each lane of
+ * consecutive positions are taken at a time. Exact folds use the same walk in several registers, any order being right. Inside a vector loop each lane of
  * the loop has a fold of its own, and LANES16 means 16 accumulators, one per position mod 16. Missing positions hold the
  * identity. Totals start from -0 (or 1): adding the first block to it is exact.
  */
 #include "cgen/llvm/llvm_int.h"
 
-enum { REDUCTION_BLOCK = 8192, UNROLL_POSITIONS = 16, UNROLL_LANES16 = 64 };
+enum { REDUCTION_BLOCK = 8192, UNROLL_POSITIONS = 16, UNROLL_LANES16 = 64, EXACT_REGISTERS = 4 };
 
 typedef struct Fold {
     const Stmt *s;
@@ -135,7 +135,8 @@ static void fold_body(Cg *cg, Nest *nest, int64_t count)
     Fold *f = nest->user;
     if (f->across) {
         /* the last axis of an exact fold may end within a register; that of LANES16 only at the very end */
-        fold_position(cg, f, 0, &f->acc[0], count < nest->unit ? first_lanes(cg, count) : NULL);
+        for (int64_t u = 0; u * LANES < count; u++)
+            fold_position(cg, f, u, &f->acc[u], count - u * LANES < LANES ? first_lanes(cg, count - u * LANES) : NULL);
         return;
     }
     if (f->unrolled) {
@@ -165,6 +166,8 @@ static void fold_after(Cg *cg, Nest *nest, bool only)
     Fold *f = nest->user;
     cg_place(cg, cg->top);
     LLVMValueRef v = f->acc[0];
+    for (uint32_t i = 1; f->across && i < f->n_acc; i++)
+        v = combine(cg, f->kind, f->dtype, v, f->acc[i]);
     if (f->across)
         v = combine_lanes(cg, f, v);
     if (f->n_acc == LANES) {
@@ -203,8 +206,9 @@ static void spread(Cg *cg, Fold *f, Nest *nest, const Expr *const *exprs)
         cg->lane = kernel_iter(cg->k, "lane", 0, LANES - 1);
     nest->step = kernel_iter(cg->k, last->iter->name, 0, last->extent % nest->unit ? trips : trips - 1);
     const Expr *base = lx_mul(cg->k, lx_iter(cg->k, nest->step), nest->unit);
-    for (int64_t u = 0; u < (f->across ? 1 : nest->unit); u++) {
-        const Expr *at = lx_add(cg->k, base, f->across ? lx_iter(cg->k, cg->lane) : lx_int(cg->k, u));
+    for (int64_t u = 0; u < (f->across ? nest->unit / LANES : nest->unit); u++) {
+        const Expr *at = lx_add(cg->k, base, lx_int(cg->k, f->across ? u * LANES : u));
+        at = f->across ? lx_add(cg->k, at, lx_iter(cg->k, cg->lane)) : at;
         f->a[u] = cg_subst_iter(cg, exprs[0], last->iter, at);
         f->b[u] = cg_subst_iter(cg, exprs[1], last->iter, at);
         f->guard_of[u] = cg_subst_iter(cg, own, last->iter, at);
@@ -233,6 +237,10 @@ static void plan_fold(Cg *cg, Fold *f, Nest *nest, NestBlocks *blocks, const Exp
             nest->axis[i].unroll = true;
     } else if (f->across || lanes16) {
         nest->unit = LANES;
+        if (!lanes16 && nest->axis[nest->n_axes - 1].extent >= 2 * EXACT_REGISTERS * LANES) {
+            f->n_acc = EXACT_REGISTERS; /* any order is right: four chains hide the latency */
+            nest->unit *= EXACT_REGISTERS;
+        }
         if (lanes16 && nest->n_axes > 1 && nest->axis[nest->n_axes - 1].extent % LANES)
             cg_nest_flatten(cg, nest, exprs, 3);
     }
