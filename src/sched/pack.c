@@ -2,7 +2,8 @@
  *
  * pack: constant operands of contractions as [N/16][K...][16] (codegen.md): one image serves every register tile and every
  * CPU variant. The data is permuted while it is streamed to the artifact (sched_pack); here only the buffer and the index
- * of the load change, so no bit can.
+ * of the load change, so no bit can. A constant that a channel-wise loop reads with a stride (depthwise filters) is
+ * permuted so that the channel is its last axis.
  */
 #include "sched/tile.h"
 
@@ -71,11 +72,101 @@ static void pack_operand(Contraction *c)
     c->fold->u.fold.b = lx_load(k, packed, index, NULL, NULL);
 }
 
+/* ---- constants read along lanes ----------------------------------------------------------------------------------------------- */
+
+typedef struct LanePack {
+    Kernel *k;
+    const LoopStack *stack;
+    const Iter *lane;
+    int64_t n_lanes;
+    const Stmt *fold; /* whose axes are in scope, or NULL */
+} LanePack;
+
+/* One axis of the packed constant: the iterator takes its coefficient out of *rest. */
+static bool take_axis(LanePack *p, Buf *shape, Pack *pack, const Iter *iter, int64_t extent, const Expr **index, const Expr **rest)
+{
+    int64_t coef;
+    if (!lx_uses_iter(*rest, iter))
+        return true;
+    if (shape->rank == LOOP_MAX_RANK || !lx_linear(p->k, *rest, iter, &coef, rest))
+        return false;
+    pack->stride[shape->rank] = coef;
+    shape->dim[shape->rank] = extent;
+    index[shape->rank++] = lx_iter(p->k, iter);
+    return true;
+}
+
+static const Expr *pack_strided(void *user, const Expr *load)
+{
+    LanePack *p = user;
+    const Buf *raw = load->u.buf;
+    int64_t coef, extent;
+    const Expr *rest = lx_offset(p->k, raw, load->arg), *index[LOOP_MAX_RANK];
+    if (raw->space != BUF_WEIGHT || load->n_args != raw->rank || !lx_linear(p->k, rest, p->lane, &coef, NULL) || coef == 0 ||
+        coef == 1)
+        return NULL;
+    Buf shape = {.rank = 0};
+    Pack *pack = ARENA_NEW(p->k->arena, Pack);
+    pack->weight = raw->pack->weight;
+    for (uint32_t i = 0; i < p->stack->n; i++)
+        if (p->stack->loop[i]->u.loop.iter != p->lane &&
+            (!loop_extent(p->stack->loop[i], &extent) ||
+             !take_axis(p, &shape, pack, p->stack->loop[i]->u.loop.iter, extent, index, &rest)))
+            return NULL;
+    for (uint32_t i = 0; p->fold && i < p->fold->u.fold.n_axes; i++)
+        if (!take_axis(p, &shape, pack, p->fold->u.fold.axis[i].iter, p->fold->u.fold.axis[i].extent, index, &rest))
+            return NULL;
+    if (!take_axis(p, &shape, pack, p->lane, p->n_lanes, index, &rest) || !lx_is_int(rest, &pack->offset))
+        return NULL;
+    Buf *packed = kernel_buf(p->k, str_format(p->k->ctx, "%s_packed", raw->name), raw->dtype, BUF_WEIGHT, shape.rank, shape.dim);
+    packed->pack = pack;
+    return lx_load(p->k, packed, index, NULL, NULL);
+}
+
+/* The innermost loop of the stack if its iterations write consecutive elements. */
+static const Stmt *lane_loop(Kernel *k, const Stmt *list, const LoopStack *stack)
+{
+    const Stmt *loop = stack->n ? stack->loop[stack->n - 1] : NULL;
+    bool any = false;
+    for (const Stmt *s = list; s && loop; s = s->next) {
+        int64_t coef;
+        if (s->kind != LS_STORE)
+            continue;
+        any = true;
+        if (!lx_linear(k, lx_offset(k, s->u.store.buf, s->u.store.index), loop->u.loop.iter, &coef, NULL) || coef != 1)
+            return NULL;
+    }
+    return any ? loop : NULL;
+}
+
+static void pack_lanes(Kernel *k, Stmt *list, const LoopStack *stack)
+{
+    const Stmt *loop = lane_loop(k, list, stack);
+    LanePack p = {.k = k, .stack = stack};
+    if (!loop || !loop_extent(loop, &p.n_lanes))
+        return;
+    p.lane = loop->u.loop.iter;
+    ExprSubst subst = {.user = &p, .load = pack_strided};
+    for (Stmt *s = list; s; s = s->next) {
+        p.fold = s->kind == LS_FOLD ? s : NULL;
+        if (s->kind == LS_STORE)
+            s->u.store.value = lx_subst(k, s->u.store.value, &subst);
+        else if (s->kind == LS_LET)
+            s->u.let.value = lx_subst(k, s->u.let.value, &subst);
+        else if (s->kind == LS_FOLD) {
+            s->u.fold.a = lx_subst(k, s->u.fold.a, &subst);
+            s->u.fold.b = s->u.fold.b ? lx_subst(k, s->u.fold.b, &subst) : NULL;
+        }
+    }
+}
+
 static void pack_list(Kernel *k, Stmt *list, LoopStack *stack)
 {
     Contraction c;
     if (contraction_find(k, list, stack, false, &c))
         pack_operand(&c);
+    else
+        pack_lanes(k, list, stack);
     for (Stmt *s = list; s; s = s->next) {
         if (s->kind != LS_FOR || stack->n == NEST_MAX_LOOPS)
             continue;
