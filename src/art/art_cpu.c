@@ -29,6 +29,7 @@ static const struct {
     {ART_X86_64, "x86-64-v4", V4},
     {ART_AARCH64, "generic", "+fp-armv8,+neon"},
     {ART_AARCH64, "armv8-a", "+fp-armv8,+neon"},
+    {ART_AARCH64, "aarch64", "+fp-armv8,+neon"},
 };
 
 bool art_cpu_features(Context *ctx, ArtMachine machine, const char *name, const char *features, uint64_t *bits)
