@@ -216,7 +216,7 @@ static const char *symbol(BitsSuite *suite, const Kernel *k)
     return name;
 }
 
-static int run_native(BitsSuite *suite, const TargetInfo *target)
+static int run_native(BitsSuite *suite, const TargetInfo *target, const Run *runs)
 {
     char folder[] = "bits-XXXXXX";
     if (!mkdtemp(folder))
@@ -237,7 +237,7 @@ static int run_native(BitsSuite *suite, const TargetInfo *target)
         memcpy(&fn, &address, sizeof fn);
         bool differs = !address;
         for (int round = 0; round < ROUNDS && !differs; round++) {
-            Run run = interpret(suite, k, round);
+            Run run = runs[i * ROUNDS + (uint32_t)round];
             Guarded *g = ARENA_ARRAY(suite->arena, Guarded, k->bufs.len + 1);
             void **data = ARENA_ARRAY(suite->arena, void *, k->bufs.len + 1);
             for (uint32_t b = 0; b < k->bufs.len; b++) {
@@ -281,7 +281,7 @@ static void write_driver(BitsSuite *suite, Text *text)
                    "return fclose(out); }\n");
 }
 
-static int run_emulated(BitsSuite *suite, const TargetInfo *target)
+static int run_emulated(BitsSuite *suite, const TargetInfo *target, const Run *runs)
 {
     if (system("command -v qemu-aarch64-static aarch64-linux-gnu-gcc > /dev/null")) {
         fprintf(stderr, "%s: skipped, no qemu-aarch64-static or aarch64-linux-gnu-gcc\n", target->level);
@@ -298,10 +298,8 @@ static int run_emulated(BitsSuite *suite, const TargetInfo *target)
         !file_write_all(suite->ctx, arena_printf(a, "%s/main.c", folder), text.data, text.len))
         return 1;
     FILE *in = fopen(arena_printf(a, "%s/in", folder), "wb");
-    Run *runs = ARENA_ARRAY(a, Run, suite->kernels.len * ROUNDS);
     for (uint32_t i = 0; i < suite->kernels.len * ROUNDS; i++) {
         const Kernel *k = suite->kernels.data[i / ROUNDS];
-        runs[i] = interpret(suite, k, (int)(i % ROUNDS));
         int64_t head[] = {i / ROUNDS, kernel_tiles(k), k->bufs.len};
         fwrite(head, 8, 3, in);
         for (uint32_t b = 0; b < k->bufs.len; b++) {
@@ -340,11 +338,14 @@ int bits_run(BitsSuite *suite)
 {
     int bad = 0;
     const TargetInfo *host = cgen_host_target();
+    Run *runs = ARENA_ARRAY(suite->arena, Run, suite->kernels.len * ROUNDS);
+    for (uint32_t i = 0; i < suite->kernels.len * ROUNDS; i++)
+        runs[i] = interpret(suite, suite->kernels.data[i / ROUNDS], (int)(i % ROUNDS));
     for (const TargetInfo *t = cgen_targets(); t->triple; t++) {
         if (!strncmp(t->triple, "aarch64", 7)) {
-            bad += suite->emulate ? run_emulated(suite, t) : 0;
+            bad += suite->emulate ? run_emulated(suite, t, runs) : 0;
         } else if (host && host >= t) {
-            bad += run_native(suite, t);
+            bad += run_native(suite, t, runs);
         } else {
             fprintf(stderr, "%s: skipped, this machine cannot run it\n", t->level);
         }

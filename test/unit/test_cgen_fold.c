@@ -36,12 +36,12 @@ static const Form forms[] = {
 static void one_row(void **state)
 {
     (void)state;
-    static const int64_t sizes[] = {0, 1, 2, 15, 16, 17, 31, 32, 100, 1000, 8191, 8192, 8193, 8208, 20000};
+    static const int64_t sizes[] = {0, 1, 2, 15, 16, 17, 31, 32, 100, 1000, 8191, 8192, 8193, 17000};
     BitsSuite *suite = bits_begin();
     for (uint32_t f = 0; f < IG_COUNT(forms); f++)
         for (uint32_t i = 0; i < IG_COUNT(sizes); i++) {
             long long n = sizes[i];
-            if (n > 1000 && f > 3)
+            if (n > 100 && f > 3)
                 continue;
             add(suite,
                 "kernel \"row\" {\n  arg x: %s[2, %lld]\n  arg o: %s[2] written\n  iter r in [0, 1]\n  iter k in [0, %lld]\n"
