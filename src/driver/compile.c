@@ -126,6 +126,15 @@ static bool shapes_are_static(Context *ctx, const Func *func)
     return ok;
 }
 
+static bool emit_variant(Program *p, DriverVariant *v)
+{
+    Context *ctx = p->ctx;
+    CgenOptions cg = {.target = v->target, .opt_level = p->options.pass.opt_level, .symbol_suffix = "", .output = CGEN_OBJECT,
+                      .ftz = p->options.ftz};
+    return cgen_emit(ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
+                     &v->object);
+}
+
 static bool compile_variant(Program *p, const TargetInfo *target, int64_t n_optional)
 {
     Context *ctx = p->ctx;
@@ -134,17 +143,16 @@ static bool compile_variant(Program *p, const TargetInfo *target, int64_t n_opti
     bool stopped;
     pass.target = target;
     v->target = target;
+    if (v != p->variant) { /* phases, plan and weights of an artifact are one for all variants: so is the schedule */
+        v->schedule = p->variant[0].schedule;
+        return emit_variant(p, v);
+    }
     v->schedule = sched_create(ctx, p->module, p->func);
     Unit unit = {.module = p->module, .schedule = v->schedule};
     Pipeline pipeline = driver_pipeline(pass.opt_level, pass.eager);
     if (!run_passes(ctx, &unit, &p->options, &pass, pipeline.sched, &n_optional, &stopped, p))
         return false;
-    if (stopped)
-        return true;
-    CgenOptions cg = {.target = target, .opt_level = pass.opt_level, .symbol_suffix = "", .output = CGEN_OBJECT,
-                      .ftz = p->options.ftz};
-    return cgen_emit(ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
-                     &v->object);
+    return stopped || emit_variant(p, v);
 }
 
 Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOptions *options)
@@ -174,6 +182,38 @@ Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOp
 
 void driver_destroy(Program *program)
 {
-    for (uint32_t i = 0; program && i < program->n_variants; i++)
-        sched_destroy(program->variant[i].schedule);
+    if (program && program->n_variants)
+        sched_destroy(program->variant[0].schedule); /* the others share it */
+}
+
+bool driver_is_complete(const Program *program)
+{
+    return program->n_variants > 0 && program->variant[program->n_variants - 1].object.size > 0;
+}
+
+bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOptions *options, const char *const *names,
+                       Program *times, Text *text, bool *scheduled)
+{
+    PassOptions pass = options->pass;
+    Unit unit = {.module = module};
+    int64_t n_optional = 0;
+    bool ok = true, stopped = false;
+    pass.target = options->target[0];
+    for (uint32_t i = 0; ok && !stopped && names[i]; i++) {
+        const char *const one[] = {names[i], NULL};
+        if (driver_find_pass(names[i])->level != LEVEL_TENSOR && !unit.schedule) {
+            if (!shapes_are_static(ctx, func))
+                return false;
+            unit.schedule = sched_create(ctx, module, func);
+        } else if (driver_find_pass(names[i])->level == LEVEL_TENSOR && unit.schedule) {
+            ok = diag_report(ctx, 0, DIAG_driver_pass_order, names[i]);
+            break;
+        }
+        ok = run_passes(ctx, &unit, options, &pass, one, &n_optional, &stopped, times);
+    }
+    *scheduled = ok && unit.schedule;
+    if (*scheduled)
+        sched_print(text, unit.schedule);
+    sched_destroy(unit.schedule);
+    return ok;
 }

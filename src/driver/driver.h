@@ -50,15 +50,43 @@ const PassDef *driver_find_pass(const char *id); /* of any level; NULL if there 
 Func *driver_entry(Context *ctx, Module *module, const char *name);
 /* Makes values outputs as well: name is an output's source node, or "all" for every tensor value. False after reporting. */
 bool driver_also_output(Context *ctx, Func *func, const char *name);
+/* Gives the symbols of a module the sizes that options name (dims, and the shapes of func's inputs). False after reporting. */
+bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options);
+/* Runs passes by name on the module and, from the first one that works on a schedule, on a schedule of func for the first target.
+ * *scheduled: there is one; `text` gets its text form. False after reporting. */
+bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOptions *options, const char *const *names,
+                       Program *times, Text *text, bool *scheduled);
 /* Runs the tensor-level pipeline in place. times may be NULL. False after reporting. */
 bool driver_optimize(Context *ctx, Module *module, const DriverOptions *options, Program *times);
 /* Optimises (module is changed) and generates code for every target; the module must have static shapes and outlive the program.
  * NULL after reporting. */
 Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOptions *options);
 void driver_destroy(Program *program);
-/* Output by extension: .so, .o, .a (with a header beside it), .ll, .s. False after reporting; then no file is left. */
+/* Whether code was generated (--stop-after may have prevented it). */
+bool driver_is_complete(const Program *program);
+/* Output by extension: .so, .o, .a (with a header beside it), .ll, .s; "-": a .so. False after reporting; then no file is left. */
 bool driver_write(Program *program, const char *path);
+bool driver_knows_output(Context *ctx, const char *path); /* false after reporting */
 /* "dot+add+gelu"-like listing line of a phase as `inspect` shows it. */
 Str driver_phase_line(const Program *program, const Schedule *schedule, uint32_t phase);
+
+/* ---- eager execution: eager.c ---------------------------------------------------------------------------------------------------
+ * A program compiled with options.pass.eager as a list of steps, one kernel each, and an artifact with one entry per step, whose
+ * inputs and outputs are whole dense tensors: what a framework that dispatches op by op runs. */
+typedef struct EagerStep {
+    uint32_t n_in, n_out;
+    const uint32_t *in, *out; /* numbers of values, in the order of the entry's inputs and outputs */
+} EagerStep;
+typedef struct EagerPlan {
+    uint32_t n_values;
+    const uint64_t *bytes;   /* per value */
+    const uint32_t *last;    /* per value: the last step that reads it; UINT32_MAX for results */
+    uint32_t n_in, n_out;
+    const uint32_t *in, *out; /* values that are the program's inputs and outputs */
+    uint32_t n_steps;
+    const EagerStep *step;
+} EagerPlan;
+/* Writes the artifact to `path`; the plan lives in arena. NULL after reporting. */
+EagerPlan *driver_write_eager(Program *program, Arena *arena, const char *path);
 
 #endif

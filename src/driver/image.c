@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the artifact writer needs to know about a program, and streaming of its constants. */
-#include "driver/driver.h"
+#include "driver/driver_int.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -173,8 +173,7 @@ static void options_hash(const Program *p, uint8_t digest[32])
     sha256_end(&sha, digest);
 }
 
-/* An image of all variants. Everything lives in arena. */
-static void make_image(Program *p, Arena *arena, ArtImage *image)
+void driver_make_image(Program *p, Arena *arena, ArtImage *image)
 {
     const Schedule *s = p->variant[0].schedule;
     ArtEntry *entry = ARENA_NEW(arena, ArtEntry);
@@ -210,7 +209,8 @@ static void make_image(Program *p, Arena *arena, ArtImage *image)
         for (uint32_t k = 0; k < s->kernels.len; k++)
             defs[k] = (ArtDef){k, v->schedule->kernels.data[k]->name};
         *object = (ArtObject){v->object.data, v->object.size, defs, s->kernels.len};
-        variant[i] = (ArtVariant){.name = v->target->level, .objects = object, .n_objects = 1};
+        variant[i] = (ArtVariant){
+            .name = v->target->level, .features = v->target->features, .objects = object, .n_objects = 1};
     }
     image->variants = variant;
     image->n_variants = p->n_variants;
@@ -243,6 +243,15 @@ static bool write_text(Program *p, const char *path, CgenOutput output)
            file_write_all(p->ctx, path, blob.data, blob.size);
 }
 
+bool driver_knows_output(Context *ctx, const char *path)
+{
+    static const char *const known[] = {".so", ".ig", ".ll", ".s"};
+    for (size_t i = 0; i < IG_COUNT(known); i++)
+        if (has_suffix(path, known[i]))
+            return true;
+    return strcmp(path, "-") == 0 ? true : diag_report(ctx, 0, DIAG_driver_output, path);
+}
+
 bool driver_write(Program *p, const char *path)
 {
     Arena *arena = arena_create(p->ctx);
@@ -253,7 +262,7 @@ bool driver_write(Program *p, const char *path)
     } else if (has_suffix(path, ".s")) {
         ok = write_text(p, path, CGEN_ASSEMBLY);
     } else if (has_suffix(path, ".so") || strcmp(path, "-") == 0) {
-        make_image(p, arena, &image);
+        driver_make_image(p, arena, &image);
         ok = art_write_so(p->ctx, &image, path);
     } else {
         ok = diag_report(p->ctx, 0, DIAG_driver_output, path);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engines. `compiled` writes an artifact to a private folder, opens and unlinks it, as a user of the runtime would;
+ * `eager` (api_eager.c) dispatches one compiled kernel per op; `ref32` and `f64` are the evaluator on the imported module.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+#endif
+#include "api/api_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- temporary files ---------------------------------------------------------------------------------------------------- */
+
+Str api_temp_dir(igata_context *owner)
+{
+    const char *root = getenv("TMPDIR");
+    char *dir = arena_printf(ctx_arena(owner->ctx), "%s/igata-XXXXXX", root && *root ? root : "/tmp");
+    if (mkdtemp(dir))
+        return dir;
+    diag_report(owner->ctx, 0, DIAG_file_open, dir, strerror(errno));
+    return NULL;
+}
+
+void api_remove_dir(const char *dir, const char *const *names, uint32_t n)
+{
+    char path[4096]; /* not from an arena: this runs while sessions are torn down */
+    for (uint32_t i = 0; i < n; i++) {
+        size_t a = strlen(dir), b = strlen(names[i]);
+        if (a + b + 2 > sizeof path)
+            continue;
+        memcpy(path, dir, a);
+        path[a] = '/';
+        memcpy(path + a + 1, names[i], b + 1);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+/* ---- making -------------------------------------------------------------------------------------------------------------- */
+
+static bool import_shaped(igata_session *s, Shaped *shaped)
+{
+    ShapeBinding *shapes = ARENA_ARRAY(ctx_arena(s->owner->ctx), ShapeBinding, s->n_in + 1);
+    for (uint32_t i = 0; i < s->n_in; i++)
+        shapes[i] = (ShapeBinding){s->in[i].name, shaped->in[i]->rank, shaped->in[i]->dim};
+    shaped->module = api_import(s->owner, s->path, s->from_stdin ? &s->stdin_blob : NULL, s->options, shapes, s->n_in,
+                                &shaped->func);
+    if (!shaped->module)
+        return false;
+    shaped->n_out = func_n_out(shaped->func);
+    shaped->out_names = shaped->func->out_names;
+    shaped->out = ARENA_ARRAY(ctx_arena(s->owner->ctx), Tensor *, shaped->n_out + 1);
+    return true;
+}
+
+/* Result tensors and the pointers of a run, from what the opened artifact says. */
+static igata_status add_io(igata_session *s, Shaped *shaped)
+{
+    Arena *arena = ctx_arena(s->owner->ctx);
+    igata_entry entry = {.size = sizeof entry};
+    igata_model_info info = {.size = sizeof info};
+    igata_entry_info(shaped->model, shaped->entry, &entry);
+    igata_info(shaped->model, &info);
+    IG_CHECK(s->owner->ctx, entry.inputs == shaped->n_in);
+    Str *names = ARENA_ARRAY(arena, Str, entry.outputs + 1);
+    shaped->n_out = (uint32_t)entry.outputs;
+    shaped->out = ARENA_ARRAY(arena, Tensor *, entry.outputs + 1);
+    shaped->io = ARENA_ARRAY(arena, void *, entry.inputs + entry.outputs + 1);
+    for (size_t i = 0; i < entry.inputs; i++)
+        shaped->io[i] = shaped->in[i]->data;
+    for (size_t i = 0; i < entry.outputs; i++) {
+        igata_value value = {.size = sizeof value};
+        igata_io_info(shaped->model, shaped->entry, entry.inputs + i, &value);
+        Tensor *t = ARENA_NEW(arena, Tensor);
+        t->dtype = t->store = dtype_from_onnx(value.dtype);
+        t->rank = (uint32_t)value.rank;
+        t->count = 1;
+        for (size_t a = 0; a < value.rank; a++) {
+            t->dim[a] = value.dims[a];
+            t->count *= (uint64_t)value.dims[a];
+        }
+        t->data = shaped->io[entry.inputs + i] = api_aligned(arena, value.bytes);
+        shaped->out[i] = t;
+        names[i] = str_intern(s->owner->ctx, value.name);
+    }
+    shaped->out_names = names;
+    shaped->workspace = api_aligned(arena, igata_workspace(shaped->model, shaped->entry, s->options->threads));
+    shaped->state = info.state_bytes ? api_aligned(arena, info.state_bytes) : NULL;
+    return IGATA_OK;
+}
+
+static void add_statistics(igata_session *s, Shaped *shaped)
+{
+    igata_session_stats *stats = &shaped->stats;
+    igata_model_info info = {.size = sizeof info};
+    igata_info(shaped->model, &info);
+    stats->workspace_bytes = igata_workspace(shaped->model, shaped->entry, s->options->threads);
+    stats->weights_bytes = info.weights_bytes;
+    stats->code_bytes = info.code_bytes;
+    stats->artifact_bytes = info.file_bytes;
+    stats->kernels = info.kernels;
+    stats->target = info.triple;
+    stats->cpu = info.variant;
+    const Schedule *schedule = shaped->program ? shaped->program->variant[0].schedule : NULL;
+    for (uint32_t i = 0; schedule && i < schedule->phases.len; i++)
+        stats->flops += schedule->phases.data[i].flops;
+}
+
+static igata_status open_artifact(igata_session *s, Shaped *shaped, const char *path)
+{
+    double start = api_now();
+    igata_status status = igata_open(path, NULL, &shaped->model);
+    shaped->stats.open_us = (api_now() - start) * 1e6;
+    if (status == IGATA_OK)
+        return status;
+    return api_status(diag_report(s->owner->ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
+}
+
+static igata_status write_artifact(igata_session *s, Shaped *shaped, const char *dir)
+{
+    Context *ctx = s->owner->ctx;
+    static const char *const files[] = {"model.so"};
+    Str path = str_format(ctx, "%s/%s", dir, files[0]);
+    igata_status status = IGATA_E_MODEL;
+    bool written = s->options->engine == ENGINE_EAGER ? (shaped->eager = eager_create(s, shaped, path)) != NULL
+                                                      : driver_write(shaped->program, path);
+    if (written)
+        status = s->has_runner ? IGATA_OK : open_artifact(s, shaped, path);
+    if (s->has_runner && written) {
+        shaped->artifact = path;
+        shaped->artifact_dir = dir;
+    } else {
+        api_remove_dir(dir, files, 1);
+    }
+    return status;
+}
+
+static igata_status compile_shaped(igata_session *s, Shaped *shaped)
+{
+    Context *ctx = s->owner->ctx;
+    DriverOptions options;
+    if (!api_driver_options(s->options, !s->has_runner, &options))
+        return IGATA_E_OPTION;
+    double start = api_now();
+    Module *module = module_clone(shaped->module);
+    shaped->program = driver_compile(ctx, module, driver_entry(ctx, module, shaped->func->name), &options);
+    if (!shaped->program)
+        return IGATA_E_MODEL;
+    api_add_times(s->owner, shaped->program);
+    if (!driver_is_complete(shaped->program))
+        return api_status(diag_report(ctx, 0, DIAG_api_run, s->path, "--stop-after leaves nothing to run"));
+    Str dir = api_temp_dir(s->owner);
+    igata_status status = dir ? write_artifact(s, shaped, dir) : IGATA_E_MODEL;
+    shaped->stats.compile_s = api_now() - start - shaped->stats.open_us * 1e-6;
+    return status;
+}
+
+static igata_status make_pool(igata_session *s)
+{
+    if (s->options->threads < 2 || s->pool || s->has_runner)
+        return IGATA_OK;
+    igata_status status = igata_pool_create(s->options->threads, 0, &s->pool);
+    return status == IGATA_OK ? status
+                              : api_status(diag_report(s->owner->ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
+}
+
+igata_status engine_prepare(igata_session *s, Shaped *shaped)
+{
+    bool reference = s->options->engine == ENGINE_REF32 || s->options->engine == ENGINE_F64;
+    igata_status status = IGATA_OK;
+    if (!s->is_artifact && !import_shaped(s, shaped))
+        return IGATA_E_MODEL;
+    if (reference)
+        return IGATA_OK;
+    if (!s->is_artifact)
+        status = compile_shaped(s, shaped);
+    if (status == IGATA_OK && s->has_runner)
+        return runner_prepare(s, shaped);
+    if (status == IGATA_OK && !shaped->eager)
+        status = add_io(s, shaped);
+    if (status != IGATA_OK)
+        return status;
+    add_statistics(s, shaped);
+    return make_pool(s);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------------- */
+
+static Loc loc_of_node(const Region *region, uint32_t id)
+{
+    REGION_FOREACH(node, region) {
+        if (node->id == id)
+            return node->loc;
+        for (uint32_t r = 0; r < node->n_region; r++) {
+            Loc loc = loc_of_node(node->region[r], id);
+            if (loc)
+                return loc;
+        }
+    }
+    return 0;
+}
+
+igata_status api_index_error(igata_session *s, const Func *func, uint64_t error)
+{
+    Loc loc = func ? loc_of_node(func->body, (uint32_t)(error >> 8)) : 0;
+    diag_report(s->owner->ctx, loc, DIAG_api_index);
+    return IGATA_E_INDEX;
+}
+
+/* A failed run is repeated as a job, which keeps the error word. */
+igata_status api_explain(igata_session *s, const Shaped *shaped, size_t entry, void *const io[], igata_status status)
+{
+    igata_job *job;
+    uint64_t error = 0;
+    if (status != IGATA_E_INDEX) {
+        diag_report(s->owner->ctx, 0, DIAG_api_run, s->path, igata_status_text(status));
+        return IGATA_E_MODEL;
+    }
+    void *memory = api_aligned(s->run_arena, igata_job_bytes(1));
+    if (igata_job_init(memory, 1, NULL, &job) == IGATA_OK &&
+        igata_job_run(job, shaped->model, entry, io, shaped->workspace, shaped->state) == IGATA_E_INDEX)
+        error = igata_job_error(job);
+    return api_index_error(s, shaped->program ? shaped->program->func : NULL, error);
+}
+
+static igata_status step_artifact(igata_session *s, Shaped *shaped)
+{
+    igata_status status = s->pool ? igata_pool_run(s->pool, shaped->model, shaped->entry, shaped->io, shaped->workspace,
+                                                   shaped->state)
+                                  : igata_run(shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state);
+    return status == IGATA_OK ? status : api_explain(s, shaped, shaped->entry, shaped->io, status);
+}
+
+static igata_status step_reference(igata_session *s, Shaped *shaped)
+{
+    uint64_t error = 0;
+    EvalMode mode = s->options->engine == ENGINE_F64 ? EVAL_F64 : EVAL_REF32;
+    uint32_t errors = diag_errors(s->owner->ctx);
+    arena_reset(s->run_arena);
+    if (!eval_func(s->owner->ctx, s->run_arena, mode, shaped->func, shaped->in, shaped->out, &error) ||
+        diag_errors(s->owner->ctx) > errors)
+        return IGATA_E_MODEL;
+    return error ? api_index_error(s, shaped->func, error) : IGATA_OK;
+}
+
+igata_status engine_step(igata_session *s, Shaped *shaped)
+{
+    if (s->options->engine == ENGINE_REF32 || s->options->engine == ENGINE_F64)
+        return step_reference(s, shaped);
+    if (s->has_runner)
+        return runner_step(s, shaped);
+    return shaped->eager ? eager_step(s, shaped) : step_artifact(s, shaped);
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Listings of artifacts: text, JSON, dot. They are made from the artifact's description alone (art_read), so that what is shown
+ * is what will run; a model is compiled to a temporary artifact first. The intermediate form is shown for models only.
+ */
+#include "api/api_int.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct Listing {
+    Context *ctx;
+    Text text;
+    const ArtInfo *info;
+    const ArtEntry *entry;
+} Listing;
+
+/* ---- values of a phase ----------------------------------------------------------------------------------------------------- */
+
+typedef struct Operand {
+    char sigil; /* '%' or '@'; 0: scratch */
+    const char *name;
+    bool written;
+} Operand;
+
+static const ArtPlan *plan_of(const ArtEntry *e, uint64_t offset, uint32_t phase)
+{
+    const ArtPlan *found = NULL;
+    for (uint32_t i = 0; i < e->n_plan; i++) {
+        const ArtPlan *p = &e->plan[i];
+        if (p->offset == offset && p->first <= phase && phase <= p->last && (!found || p->first < found->first))
+            found = p;
+    }
+    return found;
+}
+
+static bool output_was_written(const ArtEntry *e, uint32_t index, uint32_t before)
+{
+    for (uint32_t p = 0; p < before; p++)
+        for (uint32_t b = 0; b < e->phases[p].n_bufs; b++)
+            if (e->phases[p].bufs[b].kind == ART_OUTPUT && e->phases[p].bufs[b].index == index)
+                return true;
+    return false;
+}
+
+/* Two buffers of a phase at one place are a value read and the one that replaces it. */
+static bool is_second(const ArtPhase *phase, uint32_t b)
+{
+    for (uint32_t i = 0; i < b; i++)
+        if (phase->bufs[i].kind == phase->bufs[b].kind && phase->bufs[i].offset == phase->bufs[b].offset)
+            return true;
+    return false;
+}
+
+static Operand operand_of(const Listing *l, uint32_t p, uint32_t b)
+{
+    const ArtEntry *e = l->entry;
+    const ArtBuf *buf = &e->phases[p].bufs[b];
+    const ArtImage *image = &l->info->image;
+    if (buf->kind == ART_INPUT)
+        return (Operand){'%', buf->index < e->n_inputs ? e->inputs[buf->index].name : "?", false};
+    if (buf->kind == ART_OUTPUT)
+        return (Operand){'%', buf->index < e->n_outputs ? e->outputs[buf->index].name : "?",
+                         !output_was_written(e, buf->index, p)};
+    if (buf->kind == ART_STATE)
+        return (Operand){'%', buf->index < image->n_states ? image->states[buf->index].name : "?", false};
+    if (buf->kind == ART_WEIGHTS)
+        for (uint32_t i = 0; i < image->n_weights; i++)
+            if (buf->offset >= image->weights[i].offset && buf->offset < image->weights[i].offset + image->weights[i].bytes)
+                return (Operand){'@', image->weights[i].name, false};
+    const ArtPlan *plan = buf->kind == ART_WORKSPACE ? plan_of(e, buf->offset, p) : NULL;
+    if (plan && is_second(&e->phases[p], b)) /* in place: the value that begins here */
+        for (uint32_t i = 0; i < e->n_plan; i++)
+            if (e->plan[i].offset == buf->offset && e->plan[i].first == p)
+                plan = &e->plan[i];
+    return plan ? (Operand){'%', plan->name, plan->first == p} : (Operand){0};
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t uses_of(const ArtEntry *e, uint32_t kernel)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < e->n_phases; p++)
+        n += e->phases[p].kernel == kernel;
+    return n;
+}
+
+/* A kernel's line names the values of the phase that it was made for; where phases share a kernel, they are put in anew. */
+static void add_line(Listing *l, uint32_t p)
+{
+    const char *line = l->info->image.kernels[l->entry->phases[p].kernel].line;
+    const char *ops = strstr(line, " = "), *tail = strstr(line, "  @kernel=");
+    uint32_t n = l->entry->phases[p].n_bufs, shown = 0;
+    if (!ops || !tail || uses_of(l->entry, l->entry->phases[p].kernel) < 2) {
+        text_addf(&l->text, "%s\n", line);
+        return;
+    }
+    for (int written = 1; written >= 0; written--) {
+        for (uint32_t b = 0; b < n; b++) {
+            Operand o = operand_of(l, p, b);
+            if (o.sigil && o.written == (written == 1))
+                text_addf(&l->text, "%s%c%s", shown++ ? ", " : written ? "" : " ", o.sigil, o.name);
+        }
+        if (written)
+            text_addf(&l->text, " = %.*s", (int)strcspn(ops + 3, " "), ops + 3);
+        shown = 0;
+    }
+    text_addf(&l->text, "%s\n", tail);
+}
+
+static void add_type(Text *text, const ArtValue *v)
+{
+    text_addf(text, "%s[", dtype_name(v->dtype));
+    for (uint32_t a = 0; a < v->rank; a++)
+        text_addf(text, "%s%" PRId64, a ? "," : "", v->dims[a]);
+    text_add(text, "]");
+}
+
+static Str hex(Context *ctx, const uint8_t digest[32])
+{
+    char text[65];
+    for (int i = 0; i < 32; i++) {
+        static const char digits[] = "0123456789abcdef";
+        text[2 * i] = digits[digest[i] >> 4];
+        text[2 * i + 1] = digits[digest[i] & 15];
+    }
+    text[64] = 0;
+    return str_intern(ctx, text);
+}
+
+static void add_dtypes(Listing *l)
+{
+    bool seen[DT_COUNT] = {0};
+    const ArtEntry *e = l->entry;
+    text_add(&l->text, "dtypes");
+    for (uint32_t i = 0; i < e->n_inputs + e->n_outputs; i++) {
+        DType t = i < e->n_inputs ? e->inputs[i].dtype : e->outputs[i - e->n_inputs].dtype;
+        if (!seen[t])
+            text_addf(&l->text, " %s", dtype_name(t));
+        seen[t] = true;
+    }
+    text_add(&l->text, "\n");
+}
+
+static void add_entry(Listing *l)
+{
+    const ArtEntry *e = l->entry;
+    text_addf(&l->text, "\nentry %s: %u kernels in %u phases\n", e->name, l->info->image.n_kernels, e->n_phases);
+    add_dtypes(l);
+    for (uint32_t i = 0; i < e->n_inputs; i++) {
+        text_addf(&l->text, "in %%%s : ", e->inputs[i].name);
+        add_type(&l->text, &e->inputs[i]);
+        text_add(&l->text, "\n");
+    }
+    for (uint32_t p = 0; p < e->n_phases; p++)
+        add_line(l, p);
+    for (uint32_t i = 0; i < e->n_outputs; i++) {
+        text_addf(&l->text, "out %%%s : ", e->outputs[i].name);
+        add_type(&l->text, &e->outputs[i]);
+        text_add(&l->text, "\n");
+    }
+    text_addf(&l->text, "\nplan: peak %" PRIu64 " bytes, lower bound %" PRIu64 " bytes", e->peak_bytes, e->lower_bound_bytes);
+    if (e->lower_bound_bytes)
+        text_addf(&l->text, " (%.3f x)", (double)e->peak_bytes / (double)e->lower_bound_bytes);
+    text_addf(&l->text, ", scratch %" PRIu64 " bytes a thread, %u buffers\n", e->scratch_bytes_per_slot, e->n_plan);
+    for (uint32_t i = 0; i < e->n_plan; i++)
+        text_addf(&l->text, "  %%%-20s @%-10" PRIu64 " %10" PRIu64 " bytes, phases %u..%u\n", e->plan[i].name, e->plan[i].offset,
+                  e->plan[i].bytes, e->plan[i].first, e->plan[i].last);
+}
+
+static void make_text(Listing *l)
+{
+    const ArtImage *image = &l->info->image;
+    uint64_t flops = 0;
+    text_addf(&l->text, "target %s, %s%s, made by %s\n", image->triple, image->opt_level, image->ftz ? ", ftz" : "",
+              image->igata_version);
+    for (uint32_t i = 0; i < image->n_variants; i++)
+        text_addf(&l->text, "cpu %s: %" PRIu64 " bytes of code\n", image->variants[i].name, image->variants[i].code_bytes);
+    text_addf(&l->text, "weights: %u, %" PRIu64 " bytes; file: %" PRIu64 " bytes\n", image->n_weights, l->info->weights_bytes,
+              l->info->file_bytes);
+    text_add(&l->text, "arithmetic: exact and ref32; every convolution is of class ref32 (wino2 is not implemented yet)\n");
+    for (uint32_t i = 0; i < image->n_entries; i++) {
+        l->entry = &image->entries[i];
+        add_entry(l);
+        for (uint32_t p = 0; p < l->entry->n_phases; p++)
+            flops += image->kernels[l->entry->phases[p].kernel].flops;
+    }
+    text_addf(&l->text, "\nkernels: %" PRIu64 " flops a run\n", flops);
+    for (uint32_t i = 0; i < image->n_kernels; i++) {
+        const ArtKernel *k = &image->kernels[i];
+        text_addf(&l->text, "  %-32s %-7s %12" PRIu64 " flops %12" PRIu64 " bytes  from %s\n", k->symbol, k->classes, k->flops,
+                  k->bytes, k->nodes);
+    }
+    text_add(&l->text, "\nweights:\n");
+    for (uint32_t i = 0; i < image->n_weights; i++)
+        text_addf(&l->text, "  @%-32s @%-10" PRIu64 " %10" PRIu64 " bytes\n", image->weights[i].name, image->weights[i].offset,
+                  image->weights[i].bytes);
+    text_addf(&l->text, "\nsha256 of model %s\nsha256 of options %s\nsha256 of compiler %s\n", hex(l->ctx, image->model_sha256),
+              hex(l->ctx, image->options_sha256), hex(l->ctx, image->compiler_sha256));
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------------------------------------------- */
+
+static void add_json(Text *text, const char *string)
+{
+    text_add(text, "\"");
+    for (const unsigned char *c = (const unsigned char *)string; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            text_addf(text, "\\%c", *c);
+        else if (*c < 0x20)
+            text_addf(text, "\\u%04x", *c);
+        else
+            text_add_n(text, (const char *)c, 1);
+    }
+    text_add(text, "\"");
+}
+
+static void add_field(Text *text, const char *key, const char *value)
+{
+    text_addf(text, "\"%s\": ", key);
+    add_json(text, value);
+}
+
+static void json_values(Text *text, const char *key, const ArtValue *values, uint32_t n)
+{
+    text_addf(text, "\"%s\": [", key);
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(text, i ? ", {" : "{");
+        add_field(text, "name", values[i].name);
+        text_addf(text, ", \"dtype\": \"%s\", \"shape\": [", dtype_name(values[i].dtype));
+        for (uint32_t a = 0; a < values[i].rank; a++)
+            text_addf(text, "%s%" PRId64, a ? ", " : "", values[i].dims[a]);
+        text_add(text, "]}");
+    }
+    text_add(text, "]");
+}
+
+static void json_plan(Text *text, const ArtEntry *e)
+{
+    text_addf(text, "\"plan\": {\"peak_bytes\": %" PRIu64 ", \"lower_bound_bytes\": %" PRIu64 ", \"scratch_bytes\": %" PRIu64
+                    ", \"buffers\": [",
+              e->peak_bytes, e->lower_bound_bytes, e->scratch_bytes_per_slot);
+    for (uint32_t i = 0; i < e->n_plan; i++) {
+        text_add(text, i ? ", {" : "{");
+        add_field(text, "name", e->plan[i].name);
+        text_addf(text, ", \"offset\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"first\": %u, \"last\": %u}", e->plan[i].offset,
+                  e->plan[i].bytes, e->plan[i].first, e->plan[i].last);
+    }
+    text_add(text, "]}");
+}
+
+static void json_entries(Listing *l)
+{
+    const ArtImage *image = &l->info->image;
+    text_add(&l->text, "  \"entries\": [");
+    for (uint32_t i = 0; i < image->n_entries; i++) {
+        const ArtEntry *e = &image->entries[i];
+        text_add(&l->text, i ? ", {" : "{");
+        add_field(&l->text, "name", e->name);
+        text_add(&l->text, ", ");
+        json_values(&l->text, "inputs", e->inputs, e->n_inputs);
+        text_add(&l->text, ", ");
+        json_values(&l->text, "outputs", e->outputs, e->n_outputs);
+        text_add(&l->text, ", \"phases\": [");
+        for (uint32_t p = 0; p < e->n_phases; p++)
+            text_addf(&l->text, "%s{\"kernel\": %u, \"tiles\": %" PRIu64 "}", p ? ", " : "", e->phases[p].kernel, e->phases[p].tiles);
+        text_add(&l->text, "], ");
+        json_plan(&l->text, e);
+        text_add(&l->text, "}");
+    }
+    text_add(&l->text, "],\n");
+}
+
+static void make_json(Listing *l)
+{
+    const ArtImage *image = &l->info->image;
+    Text *t = &l->text;
+    text_add(t, "{\n  ");
+    add_field(t, "target", image->triple);
+    text_add(t, ", ");
+    add_field(t, "opt_level", image->opt_level);
+    text_add(t, ", ");
+    add_field(t, "compiler", image->igata_version);
+    text_addf(t, ", \"ftz\": %s,\n  \"cpu\": [", image->ftz ? "true" : "false");
+    for (uint32_t i = 0; i < image->n_variants; i++) {
+        text_add(t, i ? ", {" : "{");
+        add_field(t, "name", image->variants[i].name);
+        text_addf(t, ", \"code_bytes\": %" PRIu64 "}", image->variants[i].code_bytes);
+    }
+    text_add(t, "],\n");
+    json_entries(l);
+    text_add(t, "  \"kernels\": [");
+    for (uint32_t i = 0; i < image->n_kernels; i++) {
+        const ArtKernel *k = &image->kernels[i];
+        text_add(t, i ? ",\n    {" : "\n    {");
+        add_field(t, "name", k->symbol);
+        text_add(t, ", ");
+        add_field(t, "nodes", k->nodes);
+        text_add(t, ", ");
+        add_field(t, "line", k->line);
+        text_add(t, ", ");
+        add_field(t, "class", k->classes);
+        text_addf(t, ", \"flops\": %" PRIu64 ", \"bytes\": %" PRIu64 "}", k->flops, k->bytes);
+    }
+    text_add(t, "],\n  ");
+    if (image->n_entries == 1) {
+        json_plan(t, &image->entries[0]);
+        text_add(t, ",\n  ");
+    }
+    text_add(t, "\"weights\": [");
+    for (uint32_t i = 0; i < image->n_weights; i++) {
+        text_add(t, i ? ", {" : "{");
+        add_field(t, "name", image->weights[i].name);
+        text_addf(t, ", \"offset\": %" PRIu64 ", \"bytes\": %" PRIu64 "}", image->weights[i].offset, image->weights[i].bytes);
+    }
+    text_addf(t, "],\n  \"weights_bytes\": %" PRIu64 ", \"file_bytes\": %" PRIu64 ",\n  \"hashes\": {", l->info->weights_bytes,
+              l->info->file_bytes);
+    text_addf(t, "\"model\": \"%s\", \"options\": \"%s\", \"compiler\": \"%s\"}\n}\n", hex(l->ctx, image->model_sha256),
+              hex(l->ctx, image->options_sha256), hex(l->ctx, image->compiler_sha256));
+}
+
+/* ---- dot ------------------------------------------------------------------------------------------------------------------------- */
+
+static void dot_entry(Listing *l, uint32_t number)
+{
+    const ArtEntry *e = l->entry;
+    Text *t = &l->text;
+    Map *writer = map_create(t->arena); /* interned name -> phase + 1 */
+    text_addf(t, "  subgraph cluster_%u {\n    label=", number);
+    add_json(t, e->name);
+    text_add(t, ";\n");
+    for (uint32_t i = 0; i < e->n_inputs; i++) {
+        text_addf(t, "    e%u_in%u [shape=ellipse, label=", number, i);
+        add_json(t, e->inputs[i].name);
+        text_add(t, "];\n");
+    }
+    for (uint32_t p = 0; p < e->n_phases; p++) {
+        const ArtKernel *k = &l->info->image.kernels[e->phases[p].kernel];
+        text_addf(t, "    e%u_p%u [shape=box, label=", number, p);
+        add_json(t, k->symbol);
+        text_add(t, ", tooltip=");
+        add_json(t, k->nodes);
+        text_add(t, "];\n");
+        for (uint32_t b = 0; b < e->phases[p].n_bufs; b++) {
+            Operand o = operand_of(l, p, b);
+            if (e->phases[p].bufs[b].kind == ART_INPUT)
+                text_addf(t, "    e%u_in%u -> e%u_p%u;\n", number, e->phases[p].bufs[b].index, number, p);
+            else if (o.sigil == '%' && !o.written && map_get(writer, KEY(str_intern(l->ctx, o.name)))) {
+                uint32_t from = (uint32_t)(uintptr_t)map_get(writer, KEY(str_intern(l->ctx, o.name))) - 1;
+                text_addf(t, "    e%u_p%u -> e%u_p%u [label=", number, from, number, p);
+                add_json(t, o.name);
+                text_add(t, "];\n");
+            }
+        }
+        for (uint32_t b = 0; b < e->phases[p].n_bufs; b++) {
+            Operand o = operand_of(l, p, b);
+            if (o.sigil == '%' && o.written)
+                map_set(writer, KEY(str_intern(l->ctx, o.name)), (void *)(uintptr_t)(p + 1));
+        }
+    }
+    for (uint32_t i = 0; i < e->n_outputs; i++) {
+        void *from = map_get(writer, KEY(str_intern(l->ctx, e->outputs[i].name)));
+        text_addf(t, "    e%u_out%u [shape=ellipse, label=", number, i);
+        add_json(t, e->outputs[i].name);
+        text_add(t, "];\n");
+        if (from)
+            text_addf(t, "    e%u_p%u -> e%u_out%u;\n", number, (uint32_t)(uintptr_t)from - 1, number, i);
+    }
+    text_add(t, "  }\n");
+}
+
+static void make_dot(Listing *l)
+{
+    text_add(&l->text, "digraph igata {\n");
+    for (uint32_t i = 0; i < l->info->image.n_entries; i++) {
+        l->entry = &l->info->image.entries[i];
+        dot_entry(l, i);
+    }
+    text_add(&l->text, "}\n");
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Inspect {
+    igata_context *ctx;
+    const char *path;
+    igata_options *options;
+    const char *format;
+    const char *text;
+} Inspect;
+
+/* The model as a temporary artifact, read back. */
+static const ArtInfo *compile_and_read(Inspect *c, Module *module, Func *func)
+{
+    Context *ctx = c->ctx->ctx;
+    static const char *const files[] = {"model.so"};
+    DriverOptions options;
+    if (!api_driver_options(c->options, false, &options))
+        return NULL;
+    api_hash_file(c->ctx, c->path, options.model_sha256);
+    Program *program = driver_compile(ctx, module, func, &options);
+    Str dir = program && driver_is_complete(program) ? api_temp_dir(c->ctx) : NULL;
+    if (program)
+        api_add_times(c->ctx, program);
+    if (!dir)
+        return NULL;
+    Str path = str_format(ctx, "%s/%s", dir, files[0]);
+    const ArtInfo *info = driver_write(program, path) ? art_read(ctx, path) : NULL;
+    api_remove_dir(dir, files, 1);
+    driver_destroy(program);
+    return info;
+}
+
+static igata_status inspect_body(void *arg)
+{
+    Inspect *c = arg;
+    Context *ctx = c->ctx->ctx;
+    Listing l = {.ctx = ctx};
+    text_init(&l.text, ctx_arena(ctx));
+    bool artifact = strcmp(c->path, "-") != 0 && art_is_artifact(c->path), ir = strcmp(c->format, "ir") == 0;
+    if (artifact && ir)
+        return api_status(diag_report(ctx, 0, DIAG_api_artifact, c->path, "it has no intermediate form (--ir needs a model)"));
+    if (artifact) {
+        l.info = art_read(ctx, c->path);
+    } else {
+        Func *func;
+        Module *module = api_import(c->ctx, c->path, NULL, c->options, NULL, 0, &func);
+        if (!module)
+            return IGATA_E_MODEL;
+        if (ir)
+            ir_print(&l.text, module);
+        else
+            l.info = compile_and_read(c, module, func);
+    }
+    if (!ir && !l.info)
+        return IGATA_E_MODEL;
+    if (strcmp(c->format, "text") == 0)
+        make_text(&l);
+    else if (strcmp(c->format, "json") == 0)
+        make_json(&l);
+    else if (strcmp(c->format, "dot") == 0)
+        make_dot(&l);
+    else if (!ir)
+        return IGATA_E_OPTION;
+    c->text = l.text.data;
+    return IGATA_OK;
+}
+
+igata_status igata_inspect(igata_context *ctx, const char *path, const igata_options *options, const char *format,
+                           const char **text)
+{
+    Inspect inspect = {ctx, path, (igata_options *)(uintptr_t)options, format, ""};
+    igata_status status = api_run(ctx, inspect_body, &inspect);
+    *text = inspect.text;
+    return status;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared by the files of api/ only. Every public function runs its body under ctx_protect (api_run), so that a broken
+ * invariant or exhausted memory is a status. What the runtime owns (opened artifacts, pools) is closed with its session.
+ */
+#ifndef IGATA_API_INT_H
+#define IGATA_API_INT_H
+
+#include "ad/ad.h"
+#include "driver/driver.h"
+#include "igata.h"
+
+typedef enum Engine { ENGINE_COMPILED, ENGINE_EAGER, ENGINE_REF32, ENGINE_F64 } Engine;
+
+struct igata_context {
+    Context *ctx;
+    igata_session *sessions; /* open ones */
+    VEC(struct PassTime) times;
+    uint32_t n_dumps;
+};
+
+struct igata_options {
+    igata_context *owner;
+    Engine engine;
+    PassOptions pass; /* without target, disabled and print_after */
+    bool ftz;
+    Str cpu, triple, runner, runner_program, entry, print_after, dump_after, dump_dir;
+    unsigned threads;
+    int64_t max_bytes;
+    VEC(Str) disabled;
+    VEC(Str) also_output;
+    VEC(Str) inputs; /* initializers that stay inputs */
+    VEC(DimBinding) dims;
+    VEC(ShapeBinding) shapes;
+    void (*dump)(void *user, const char *pass, const char *text);
+    void *dump_user;
+};
+
+struct igata_network {
+    igata_context *owner;
+    Module *module;
+    Func *func;
+    uint8_t sha256[32];
+};
+
+/* ---- api_context.c ---------------------------------------------------------------------------------------------- */
+
+/* Runs body(arg) under protection: its status, or IGATA_E_BUG, IGATA_E_MEMORY. */
+igata_status api_run(igata_context *ctx, igata_status (*body)(void *arg), void *arg);
+/* IGATA_OK or IGATA_E_MODEL. */
+static inline igata_status api_status(bool good) { return good ? IGATA_OK : IGATA_E_MODEL; }
+/* Bytes aligned to 64, at least one. */
+void *api_aligned(Arena *arena, uint64_t bytes);
+void api_add_times(igata_context *ctx, const Program *program);
+double api_now(void); /* monotonic seconds */
+
+/* ---- api_options.c ------------------------------------------------------------------------------------------------ */
+
+/* The driver's options; false after reporting (a target without a CPU of that name). */
+bool api_driver_options(igata_options *o, bool host_only, DriverOptions *out);
+
+/* ---- api_network.c -------------------------------------------------------------------------------------------------- */
+
+/* Imports with the options' sizes and `shapes`, makes also-outputs. blob: content of path, or NULL. NULL after reporting. */
+Module *api_import(igata_context *ctx, const char *path, const Blob *blob, const igata_options *o, const ShapeBinding *shapes,
+                   uint32_t n_shapes, Func **func);
+void api_hash_file(igata_context *ctx, const char *path, uint8_t digest[32]); /* zeros if it cannot be read */
+
+/* ---- api_tensor.c ---------------------------------------------------------------------------------------------------- */
+
+igata_tensor api_from_tensor(Arena *arena, const char *name, const Tensor *t); /* as its declared dtype */
+bool api_to_tensor(Context *ctx, const igata_tensor *from, Tensor *to);         /* a view; false after reporting */
+Str api_type_text(Context *ctx, DType dtype, uint32_t rank, const int64_t *dims);
+
+/* ---- api_session.c ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Declared {
+    Str name;
+    DType dtype;
+    uint32_t rank; /* IGATA_ANY_RANK: undeclared */
+    const FrontDim *dim;
+} Declared;
+
+typedef struct Eager Eager;
+
+/* A model compiled, or ready to evaluate, for one set of input shapes. */
+typedef struct Shaped {
+    struct Shaped *next;
+    const Tensor *key; /* one per input: dtype and sizes */
+    Module *module;    /* as imported; NULL for an artifact */
+    Func *func;
+    Program *program; /* NULL for the evaluator and artifacts */
+    igata_model *model;
+    size_t entry;
+    Eager *eager;
+    Str artifact, artifact_dir; /* for the runner: a file that lives as long as the session */
+    uint32_t n_in, n_out;
+    Tensor **in;  /* data is 64-byte aligned and belongs to this */
+    Tensor **out; /* likewise; the evaluator's live in the session's `run_arena` */
+    const Str *out_names;
+    void **io, *workspace, *state;
+    igata_session_stats stats;
+    bool ran;
+} Shaped;
+
+struct igata_session {
+    igata_context *owner;
+    igata_session *next, *prev;
+    igata_options *options;
+    Str path;
+    Blob stdin_blob;
+    bool is_artifact, from_stdin, has_runner;
+    igata_model *artifact; /* owned */
+    igata_pool *pool;
+    Declared *in, *out;
+    uint32_t n_in, n_out;
+    Shaped *shaped, *current;
+    Arena *run_arena;
+};
+
+/* ---- api_engine.c: makes and runs a Shaped ---------------------------------------------------------------------------- */
+
+igata_status engine_prepare(igata_session *s, Shaped *shaped); /* n_in and in are set */
+igata_status engine_step(igata_session *s, Shaped *shaped);
+igata_status api_index_error(igata_session *s, const Func *func, uint64_t error); /* reports; IGATA_E_INDEX */
+/* Reports why a run of an artifact failed; its status. */
+igata_status api_explain(igata_session *s, const Shaped *shaped, size_t entry, void *const io[], igata_status status);
+/* A private directory for temporary files; NULL after reporting. */
+Str api_temp_dir(igata_context *ctx);
+void api_remove_dir(const char *dir, const char *const *names, uint32_t n);
+
+/* ---- api_eager.c ------------------------------------------------------------------------------------------------------- */
+
+Eager *eager_create(igata_session *s, Shaped *shaped, const char *path); /* writes its artifact; NULL after reporting */
+igata_status eager_step(igata_session *s, Shaped *shaped);
+
+/* ---- api_runner.c -------------------------------------------------------------------------------------------------------- */
+
+igata_status runner_prepare(igata_session *s, Shaped *shaped);
+igata_status runner_step(igata_session *s, Shaped *shaped);
+
+#endif

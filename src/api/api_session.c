@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions: a model and an engine. What is declared is read first; a set of input shapes is compiled (or imported, for the
+ * evaluator) when it is seen first, and kept.
+ */
+#include "api/api_int.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- what is declared ---------------------------------------------------------------------------------------------------- */
+
+static bool is_named(const igata_options *o, Str name)
+{
+    for (uint32_t i = 0; i < o->inputs.len; i++)
+        if (o->inputs.data[i] == name)
+            return true;
+    return false;
+}
+
+static Declared *declare_values(const igata_session *s, const FrontValue *from, uint32_t n, uint32_t *count)
+{
+    Declared *list = ARENA_ARRAY(ctx_arena(s->owner->ctx), Declared, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        if (from[i].initializer && !is_named(s->options, from[i].name))
+            continue;
+        list[(*count)++] = (Declared){from[i].name, from[i].dtype, from[i].has_rank ? from[i].rank : IGATA_ANY_RANK, from[i].dim};
+    }
+    return list;
+}
+
+static Declared declare_typed(Context *ctx, Str name, const Type *type)
+{
+    Arena *arena = ctx_arena(ctx);
+    Declared d = {.name = name, .rank = IGATA_ANY_RANK};
+    if (type->kind != TY_TENSOR)
+        return d;
+    FrontDim *dims = ARENA_ARRAY(arena, FrontDim, type->rank + 1);
+    for (uint32_t a = 0; a < type->rank; a++) {
+        dims[a] = (FrontDim){-1, ""};
+        if (!dim_is_const(type->dim[a], &dims[a].size)) {
+            Text text;
+            text_init(&text, arena);
+            dim_print(&text, type->dim[a]);
+            dims[a] = (FrontDim){-1, str_intern(ctx, text.data)};
+        }
+    }
+    return (Declared){name, type->dtype, type->rank, dims};
+}
+
+static void declare_func(igata_session *s, const Func *func)
+{
+    Context *ctx = s->owner->ctx;
+    s->n_in = func->body->params.len;
+    s->n_out = func_n_out(func);
+    s->in = ARENA_ARRAY(ctx_arena(ctx), Declared, s->n_in + 1);
+    s->out = ARENA_ARRAY(ctx_arena(ctx), Declared, s->n_out + 1);
+    for (uint32_t i = 0; i < s->n_in; i++)
+        s->in[i] = declare_typed(ctx, func->in_names[i], func->body->params.data[i]->type);
+    for (uint32_t i = 0; i < s->n_out; i++)
+        s->out[i] = declare_typed(ctx, func->out_names[i], func_out(func, i)->type);
+}
+
+static igata_status declare_artifact(igata_session *s)
+{
+    Context *ctx = s->owner->ctx;
+    Arena *arena = ctx_arena(ctx);
+    double start = api_now();
+    igata_status status = igata_open(s->path, NULL, &s->artifact);
+    double open_us = (api_now() - start) * 1e6;
+    int entry = *s->options->entry ? igata_entry_find(s->artifact, s->options->entry) : 0;
+    igata_entry info = {.size = sizeof info};
+    if (status == IGATA_OK && (entry < 0 || igata_entry_info(s->artifact, (size_t)entry, &info) != IGATA_OK))
+        return api_status(diag_report(ctx, 0, DIAG_driver_no_entry, s->options->entry));
+    if (status != IGATA_OK)
+        return api_status(diag_report(ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
+    s->n_in = (uint32_t)info.inputs;
+    s->n_out = (uint32_t)info.outputs;
+    s->in = ARENA_ARRAY(arena, Declared, info.inputs + 1);
+    s->out = ARENA_ARRAY(arena, Declared, info.outputs + 1);
+    for (size_t i = 0; i < info.inputs + info.outputs; i++) {
+        igata_value value = {.size = sizeof value};
+        igata_io_info(s->artifact, (size_t)entry, i, &value);
+        FrontDim *dims = ARENA_ARRAY(arena, FrontDim, value.rank + 1);
+        for (size_t a = 0; a < value.rank; a++)
+            dims[a] = (FrontDim){value.dims[a], ""};
+        *(i < info.inputs ? &s->in[i] : &s->out[i - info.inputs]) =
+            (Declared){str_intern(ctx, value.name), dtype_from_onnx(value.dtype), (uint32_t)value.rank, dims};
+    }
+    s->shaped = ARENA_NEW(arena, Shaped);
+    s->shaped->model = s->artifact;
+    s->shaped->entry = (size_t)entry;
+    s->shaped->stats.open_us = open_us;
+    return IGATA_OK;
+}
+
+static igata_status declare_model(igata_session *s)
+{
+    Context *ctx = s->owner->ctx;
+    Arena *arena = ctx_arena(ctx);
+    size_t n = strlen(s->path);
+    FrontInfo info;
+    Func *func;
+    if (n > 5 && strcmp(s->path + n - 5, ".onnx") == 0) {
+        if (!front_onnx_info(ctx, arena, s->path, &info))
+            return IGATA_E_MODEL;
+        s->in = declare_values(s, info.in, info.n_in, &s->n_in);
+        s->out = declare_values(s, info.out, info.n_out, &s->n_out);
+        return IGATA_OK;
+    }
+    s->from_stdin = strcmp(s->path, "-") == 0;
+    if (s->from_stdin && !file_map(ctx, "-", &s->stdin_blob))
+        return IGATA_E_MODEL;
+    Module *module = api_import(s->owner, s->path, s->from_stdin ? &s->stdin_blob : NULL, s->options, NULL, 0, &func);
+    if (!module)
+        return IGATA_E_MODEL;
+    declare_func(s, func);
+    return IGATA_OK;
+}
+
+/* ---- opening and closing ------------------------------------------------------------------------------------------------------ */
+
+typedef struct Open {
+    igata_context *ctx;
+    const char *path;
+    const igata_options *options;
+    igata_session *made;
+} Open;
+
+static igata_status open_body(void *arg)
+{
+    Open *o = arg;
+    Context *ctx = o->ctx->ctx;
+    igata_session *s = ARENA_NEW(ctx_arena(ctx), igata_session);
+    s->owner = o->ctx;
+    s->options = (igata_options *)(uintptr_t)o->options;
+    s->path = str_intern(ctx, o->path);
+    s->next = o->ctx->sessions;
+    if (s->next)
+        s->next->prev = s;
+    o->ctx->sessions = o->made = s; /* so that it is closed whatever happens below */
+    s->run_arena = arena_create(ctx);
+    s->has_runner = *s->options->runner != 0;
+    s->is_artifact = strcmp(o->path, "-") != 0 && art_is_artifact(o->path);
+    if (s->is_artifact && s->options->engine != ENGINE_COMPILED)
+        return api_status(diag_report(ctx, 0, DIAG_api_artifact, o->path, "only the engine 'compiled' runs it"));
+    if (s->is_artifact && s->has_runner)
+        return api_status(diag_report(ctx, 0, DIAG_api_artifact, o->path, "--runner needs a model"));
+    return s->is_artifact ? declare_artifact(s) : declare_model(s);
+}
+
+igata_status igata_session_open(igata_context *ctx, const char *path, const igata_options *options, igata_session **session)
+{
+    igata_options *copy = igata_options_copy(options);
+    Open open = {ctx, path, copy, NULL};
+    *session = NULL;
+    if (!copy)
+        return IGATA_E_MEMORY;
+    igata_status status = api_run(ctx, open_body, &open);
+    if (status == IGATA_OK)
+        *session = open.made;
+    else
+        igata_session_close(open.made);
+    return status;
+}
+
+void igata_session_close(igata_session *s)
+{
+    if (!s)
+        return;
+    if (s->pool) {
+        igata_pool_quiesce(s->pool);
+        igata_pool_destroy(s->pool);
+    }
+    for (Shaped *shaped = s->shaped; shaped; shaped = shaped->next) {
+        static const char *const files[] = {"model.so"};
+        if (shaped->model != s->artifact)
+            igata_close(shaped->model);
+        if (shaped->artifact) /* of the runner: its folder lives as long as the session */
+            api_remove_dir(shaped->artifact_dir, files, 1);
+    }
+    igata_close(s->artifact);
+    if (s->run_arena)
+        arena_destroy(s->run_arena);
+    if (s->next)
+        s->next->prev = s->prev;
+    *(s->prev ? &s->prev->next : &s->owner->sessions) = s->next;
+}
+
+size_t igata_session_inputs(const igata_session *s) { return s->n_in; }
+
+size_t igata_session_outputs(const igata_session *s) { return s->current ? s->current->n_out : s->n_out; }
+
+/* ---- declared types --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct TypeCall {
+    igata_session *s;
+    const Declared *value;
+    const char *name;
+    const igata_tensor *given;
+    size_t n_given;
+    igata_tensor *type;
+} TypeCall;
+
+static const Declared *find_input(const igata_session *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->n_in; i++)
+        if (strcmp(s->in[i].name, name) == 0)
+            return &s->in[i];
+    return NULL;
+}
+
+/* The size of a symbol, by given inputs and options; -1 if nothing says. */
+static int64_t symbol_size(const TypeCall *c, Str symbol)
+{
+    const igata_options *o = c->s->options;
+    for (size_t i = 0; *symbol && i < c->n_given; i++) {
+        const Declared *d = c->given[i].name ? find_input(c->s, c->given[i].name) : NULL;
+        for (uint32_t a = 0; d && d->rank == c->given[i].rank && a < d->rank; a++)
+            if (d->dim[a].size < 0 && strcmp(d->dim[a].symbol, symbol) == 0)
+                return c->given[i].dims[a];
+    }
+    for (uint32_t i = 0; i < o->dims.len; i++)
+        if (o->dims.data[i].name == symbol && o->dims.data[i].lo == o->dims.data[i].hi)
+            return o->dims.data[i].lo;
+    for (uint32_t i = 0; *symbol && i < o->shapes.len; i++) {
+        const Declared *d = find_input(c->s, o->shapes.data[i].name);
+        for (uint32_t a = 0; d && d->rank == o->shapes.data[i].rank && a < d->rank; a++)
+            if (d->dim[a].size < 0 && d->dim[a].symbol == symbol && o->shapes.data[i].dim[a] >= 0)
+                return o->shapes.data[i].dim[a];
+    }
+    return -1;
+}
+
+static igata_status type_body(void *arg)
+{
+    TypeCall *c = arg;
+    const Declared *d = c->value;
+    int64_t *dims = ARENA_ARRAY(ctx_arena(c->s->owner->ctx), int64_t, IR_MAX_RANK + 64);
+    const ShapeBinding *shape = NULL;
+    for (uint32_t i = 0; i < c->s->options->shapes.len; i++)
+        if (c->s->options->shapes.data[i].name == d->name)
+            shape = &c->s->options->shapes.data[i];
+    *c->type = (igata_tensor){.name = d->name, .dtype = d->dtype == DT_NONE ? 0 : dtype_to_onnx(d->dtype), .rank = d->rank};
+    c->type->dims = dims;
+    if (d->rank == IGATA_ANY_RANK && shape)
+        c->type->rank = shape->rank;
+    for (size_t a = 0; c->type->rank != IGATA_ANY_RANK && a < c->type->rank; a++) {
+        dims[a] = d->rank == IGATA_ANY_RANK ? -1 : d->dim[a].size;
+        if (dims[a] < 0 && shape && shape->rank == c->type->rank)
+            dims[a] = shape->dim[a];
+        if (dims[a] < 0 && d->rank != IGATA_ANY_RANK)
+            dims[a] = symbol_size(c, d->dim[a].symbol);
+    }
+    return IGATA_OK;
+}
+
+igata_status igata_session_input(const igata_session *s, size_t index, igata_tensor *info)
+{
+    if (index >= s->n_in)
+        return IGATA_E_ARGUMENT;
+    TypeCall call = {(igata_session *)(uintptr_t)s, &s->in[index], NULL, NULL, 0, info};
+    return api_run(s->owner, type_body, &call);
+}
+
+igata_status igata_session_output(const igata_session *s, size_t index, igata_tensor *info)
+{
+    if (index >= s->n_out)
+        return IGATA_E_ARGUMENT;
+    TypeCall call = {(igata_session *)(uintptr_t)s, &s->out[index], NULL, NULL, 0, info};
+    return api_run(s->owner, type_body, &call);
+}
+
+igata_status igata_session_input_type(igata_session *s, const char *name, const igata_tensor *given, size_t n_given,
+                                      igata_tensor *type)
+{
+    const Declared *d = find_input(s, name);
+    TypeCall call = {s, d, name, given, n_given, type};
+    return d ? api_run(s->owner, type_body, &call) : IGATA_E_ARGUMENT;
+}
+
+/* ---- inputs of a run --------------------------------------------------------------------------------------------------------------- */
+
+static Str declared_text(Context *ctx, const Declared *d)
+{
+    Text text;
+    text_init(&text, ctx_arena(ctx));
+    text_add(&text, d->dtype == DT_NONE ? "?" : dtype_name(d->dtype));
+    text_add(&text, d->rank == IGATA_ANY_RANK ? " of any shape" : "[");
+    for (uint32_t a = 0; d->rank != IGATA_ANY_RANK && a < d->rank; a++) {
+        text_add(&text, a ? "," : "");
+        if (d->dim[a].size >= 0)
+            text_addf(&text, "%" PRId64, d->dim[a].size);
+        else
+            text_add(&text, *d->dim[a].symbol ? d->dim[a].symbol : "?");
+    }
+    text_add(&text, d->rank == IGATA_ANY_RANK ? "" : "]");
+    return text.data;
+}
+
+static bool check_input(Context *ctx, const Declared *d, const Tensor *t)
+{
+    bool ok = (d->dtype == DT_NONE || d->dtype == t->dtype) && (d->rank == IGATA_ANY_RANK || d->rank == t->rank);
+    for (uint32_t a = 0; ok && d->rank != IGATA_ANY_RANK && a < d->rank; a++)
+        ok = d->dim[a].size < 0 || d->dim[a].size == t->dim[a];
+    return ok || diag_report(ctx, 0, DIAG_api_input, d->name,
+                             str_format(ctx, "given is %s, declared is %s", api_type_text(ctx, t->dtype, t->rank, t->dim),
+                                        declared_text(ctx, d)));
+}
+
+/* Sizes of one name are equal everywhere. */
+static bool check_symbols(igata_session *s, const Tensor *tensors)
+{
+    Context *ctx = s->owner->ctx;
+    Arena *tmp = arena_create(ctx);
+    Map *first = map_create(tmp);
+    bool ok = true;
+    for (uint32_t i = 0; i < s->n_in; i++)
+        for (uint32_t a = 0; s->in[i].rank != IGATA_ANY_RANK && a < s->in[i].rank; a++) {
+            const FrontDim *dim = &s->in[i].dim[a];
+            if (dim->size >= 0 || !*dim->symbol)
+                continue;
+            void **slot = map_slot(first, KEY(dim->symbol));
+            if (!*slot)
+                *slot = (void *)(uintptr_t)&tensors[i].dim[a];
+            if (*(const int64_t *)*slot != tensors[i].dim[a])
+                ok = diag_report(ctx, 0, DIAG_api_input, s->in[i].name,
+                                 str_format(ctx, "its axis %u ('%s') is %" PRId64 ", elsewhere %" PRId64, a, dim->symbol,
+                                            tensors[i].dim[a], *(const int64_t *)*slot));
+        }
+    arena_destroy(tmp);
+    return ok;
+}
+
+/* The given tensors in declared order; reports all that is missing, extra or of the wrong type. */
+static bool match_inputs(igata_session *s, const igata_tensor *inputs, size_t n, Tensor *tensors)
+{
+    Context *ctx = s->owner->ctx;
+    bool ok = true;
+    for (size_t g = 0; g < n; g++)
+        if (!find_input(s, inputs[g].name))
+            ok = diag_report(ctx, 0, DIAG_api_input, inputs[g].name, "the model has no such input");
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        const igata_tensor *given = NULL;
+        for (size_t g = 0; g < n; g++)
+            if (strcmp(inputs[g].name, s->in[i].name) == 0)
+                given = &inputs[g];
+        if (!given)
+            ok = diag_report(ctx, 0, DIAG_api_input, s->in[i].name,
+                             str_format(ctx, "missing; declared is %s", declared_text(ctx, &s->in[i])));
+        else
+            ok &= api_to_tensor(ctx, given, &tensors[i]) && check_input(ctx, &s->in[i], &tensors[i]);
+    }
+    return ok && check_symbols(s, tensors);
+}
+
+static bool same_shapes(const Shaped *shaped, const Tensor *tensors, uint32_t n)
+{
+    if (!shaped->key) /* an artifact has one set, which was checked */
+        return true;
+    for (uint32_t i = 0; i < n; i++)
+        if (shaped->key[i].dtype != tensors[i].dtype || shaped->key[i].rank != tensors[i].rank ||
+            memcmp(shaped->key[i].dim, tensors[i].dim, sizeof(int64_t) * tensors[i].rank) != 0)
+            return false;
+    return true;
+}
+
+static void add_buffers(igata_session *s, Shaped *shaped, const Tensor *tensors)
+{
+    Arena *arena = ctx_arena(s->owner->ctx);
+    shaped->n_in = s->n_in;
+    shaped->in = ARENA_ARRAY(arena, Tensor *, s->n_in + 1);
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        uint64_t bytes = tensors[i].count * sizeof(char *);
+        if (tensors[i].dtype != DT_STR && !dtype_bytes(tensors[i].dtype, tensors[i].count, &bytes))
+            ig_bug(s->owner->ctx, "input of %" PRIu64 " elements", tensors[i].count);
+        shaped->in[i] = arena_copy(arena, &tensors[i], sizeof tensors[i]);
+        shaped->in[i]->data = api_aligned(arena, bytes);
+    }
+}
+
+typedef struct RunCall {
+    igata_session *s;
+    const igata_tensor *inputs;
+    size_t n_inputs, index;
+    igata_tensor *result;
+} RunCall;
+
+static igata_status bind_body(void *arg)
+{
+    RunCall *c = arg;
+    igata_session *s = c->s;
+    Arena *arena = ctx_arena(s->owner->ctx);
+    Tensor *tensors = ARENA_ARRAY(arena, Tensor, s->n_in + 1);
+    if (!match_inputs(s, c->inputs, c->n_inputs, tensors))
+        return IGATA_E_MODEL;
+    Shaped *shaped = s->shaped;
+    while (shaped && !same_shapes(shaped, tensors, s->n_in))
+        shaped = shaped->next;
+    if (!shaped) {
+        shaped = ARENA_NEW(arena, Shaped);
+        shaped->key = tensors;
+        shaped->next = s->shaped;
+        s->shaped = shaped;
+    }
+    if (!shaped->in) {
+        add_buffers(s, shaped, tensors);
+        igata_status status = engine_prepare(s, shaped);
+        if (status != IGATA_OK) {
+            s->shaped = shaped == s->shaped && shaped->key ? shaped->next : s->shaped;
+            igata_close(shaped->key ? shaped->model : NULL);
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        uint64_t bytes = tensors[i].count * sizeof(char *);
+        if (tensors[i].dtype != DT_STR)
+            (void)dtype_bytes(tensors[i].dtype, tensors[i].count, &bytes);
+        if (bytes)
+            memcpy(shaped->in[i]->data, tensors[i].data, bytes);
+    }
+    s->current = shaped;
+    return IGATA_OK;
+}
+
+igata_status igata_session_bind(igata_session *s, const igata_tensor *inputs, size_t n_inputs)
+{
+    RunCall call = {s, inputs, n_inputs, 0, NULL};
+    return api_run(s->owner, bind_body, &call);
+}
+
+static igata_status step_body(void *arg)
+{
+    igata_session *s = arg;
+    if (!s->current)
+        return IGATA_E_ARGUMENT;
+    if (s->current->ran)
+        return engine_step(s, s->current);
+    double start = api_now();
+    igata_status status = engine_step(s, s->current);
+    s->current->stats.first_run_us = (api_now() - start) * 1e6;
+    s->current->ran = true;
+    return status;
+}
+
+/* The common case, a prepared artifact on one thread, is a call and nothing else: it is what `bench` measures. */
+igata_status igata_session_step(igata_session *s)
+{
+    const Shaped *c = s->current;
+    if (c && c->ran && c->model && !c->eager && !s->pool && !s->has_runner) {
+        igata_status status = igata_run(c->model, c->entry, c->io, c->workspace, c->state);
+        if (status == IGATA_OK)
+            return status;
+    }
+    return api_run(s->owner, step_body, s);
+}
+
+static igata_status run_body(void *arg)
+{
+    RunCall *c = arg;
+    igata_status status = bind_body(c);
+    return status == IGATA_OK ? step_body(c->s) : status;
+}
+
+igata_status igata_session_run(igata_session *s, const igata_tensor *inputs, size_t n_inputs)
+{
+    RunCall call = {s, inputs, n_inputs, 0, NULL};
+    return api_run(s->owner, run_body, &call);
+}
+
+static igata_status result_body(void *arg)
+{
+    RunCall *c = arg;
+    const Shaped *shaped = c->s->current;
+    if (!shaped || !shaped->ran || c->index >= shaped->n_out)
+        return IGATA_E_ARGUMENT;
+    *c->result = api_from_tensor(c->s->run_arena, shaped->out_names[c->index], shaped->out[c->index]);
+    return IGATA_OK;
+}
+
+igata_status igata_session_result(igata_session *s, size_t index, igata_tensor *result)
+{
+    RunCall call = {s, NULL, 0, index, result};
+    return api_run(s->owner, result_body, &call);
+}
+
+igata_status igata_session_statistics(const igata_session *s, igata_session_stats *stats)
+{
+    if (!s->current || stats->size != sizeof *stats)
+        return IGATA_E_ARGUMENT;
+    *stats = s->current->stats;
+    stats->size = sizeof *stats;
+    return IGATA_OK;
+}

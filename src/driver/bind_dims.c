@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sizes for a module that has symbols: every dim of it, in types and attributes, is rewritten. (Models of other formats get
+ * their sizes while they are imported; igata's own text carries its symbols.)
+ */
+#include "driver/driver.h"
+
+#include <string.h>
+
+typedef struct Sizes {
+    Context *ctx;
+    Func *func;
+    Map *size; /* symbol id -> Dim */
+} Sizes;
+
+static const Dim *bound(void *user, const Sym *sym) { return map_get(((const Sizes *)user)->size, sym->id); }
+
+static bool set_size(Sizes *b, Str input, const Sym *sym, int64_t size)
+{
+    void **slot = map_slot(b->size, sym->id);
+    const Dim *dim = dim_const(b->ctx, size);
+    if ((*slot && *slot != (const void *)dim) || size < sym->lo || size > sym->hi)
+        return diag_report(b->ctx, 0, DIAG_driver_bind, input, sym->name, (long long)size);
+    *slot = (void *)(uintptr_t)dim;
+    return true;
+}
+
+typedef struct Lone {
+    const Sym *sym;
+    uint32_t n;
+} Lone;
+
+static const Dim *note(void *user, const Sym *sym)
+{
+    Lone *lone = user;
+    lone->sym = sym;
+    lone->n++;
+    return NULL;
+}
+
+static bool bind_shape(Sizes *b, const ShapeBinding *shape)
+{
+    for (uint32_t i = 0; i < b->func->body->params.len; i++) {
+        const Type *type = b->func->body->params.data[i]->type;
+        if (strcmp(b->func->in_names[i], shape->name) != 0 || type->kind != TY_TENSOR)
+            continue;
+        if (type->rank != shape->rank)
+            return diag_report(b->ctx, 0, DIAG_driver_rank, shape->name, type->rank, shape->rank);
+        for (uint32_t a = 0; a < shape->rank; a++) {
+            Lone lone = {0};
+            dim_bind(b->ctx, type->dim[a], note, &lone);
+            if (shape->dim[a] >= 0 && lone.n == 1 && dim_sym(b->ctx, lone.sym) == type->dim[a] &&
+                !set_size(b, shape->name, lone.sym, shape->dim[a]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool rebind_val(Sizes *b, Val *val)
+{
+    val->type = type_bind(b->ctx, val->type, bound, b);
+    return val->type != NULL;
+}
+
+static const Attrs *rebind_attrs(Sizes *b, Arena *tmp, const Attrs *attrs)
+{
+    AttrVal *values = ARENA_ARRAY(tmp, AttrVal, attrs->n + 1);
+    for (uint32_t i = 0; i < attrs->n; i++) {
+        values[i] = attrs->val[i];
+        if (values[i].kind == AK_DIM && values[i].u.dim)
+            values[i].u.dim = dim_bind(b->ctx, values[i].u.dim, bound, b);
+        if (values[i].kind != AK_DIMS)
+            continue;
+        const Dim **dims = ARENA_ARRAY(tmp, const Dim *, values[i].n + 1);
+        for (uint32_t d = 0; d < values[i].n; d++)
+            dims[d] = dim_bind(b->ctx, values[i].u.dims[d], bound, b);
+        values[i].u.dims = dims;
+    }
+    return attrs_make(b->ctx, values, attrs->n);
+}
+
+static bool rebind_region(Sizes *b, Arena *tmp, Region *region)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < region->params.len; i++)
+        ok &= rebind_val(b, region->params.data[i]);
+    REGION_FOREACH(node, region) {
+        if (node->attr)
+            node->attr = rebind_attrs(b, tmp, node->attr);
+        for (uint32_t i = 0; i < node->n_out; i++)
+            ok &= rebind_val(b, &node->out[i]);
+        for (uint32_t i = 0; ok && i < node->n_region; i++)
+            ok = rebind_region(b, tmp, node->region[i]);
+        if (!ok)
+            return diag_report(b->ctx, node->loc, DIAG_driver_sizes, op_info[node->op].name);
+    }
+    return ok;
+}
+
+bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options)
+{
+    Module *module = func->module;
+    Arena *tmp = arena_create(ctx);
+    Sizes b = {ctx, func, map_create(tmp)};
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < options->n_dims; i++) {
+        const DimBinding *dim = &options->dims[i];
+        Sym *sym = module_find_sym(module, dim->name);
+        if (sym && dim->lo == dim->hi)
+            ok = set_size(&b, "", sym, dim->lo);
+    }
+    for (uint32_t i = 0; ok && i < options->n_shapes; i++)
+        ok = bind_shape(&b, &options->shapes[i]);
+    for (uint32_t i = 0; ok && i < module->funcs.len; i++)
+        ok = rebind_region(&b, tmp, module->funcs.data[i]->body);
+    arena_destroy(tmp);
+    return ok;
+}
