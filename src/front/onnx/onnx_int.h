@@ -195,7 +195,7 @@ typedef struct OnnxRow {
 } OnnxRow;
 const OnnxRow *onnx_find_row(const char *type, int64_t opset); /* NULL: none at that opset */
 bool onnx_type_exists(const char *type, int64_t *first_version);
-enum { ONNX_OPSET_MIN = 7, ONNX_OPSET_MAX = 28, ONNX_IR_MAX = 14, ONNX_MAX_NODES = 1 << 22 };
+enum { ONNX_OPSET_MIN = 1, ONNX_OPSET_MAX = 28, ONNX_IR_MAX = 14, ONNX_MAX_NODES = 1 << 22 };
 
 typedef struct Binding { /* what a name stands for */
     Val *val;                 /* NULL: not made yet (a tensor), or its maker failed */
@@ -293,6 +293,7 @@ bool node_axis(const OnnxNode *n, const char *name, int64_t value, uint32_t rank
 bool node_axes(const OnnxNode *n, const char *name, const int64_t *values, uint32_t count, uint32_t rank, int64_t *axes);
 /* Input i as dims (a shape, starts ...); reports input that is not known before the run. */
 bool node_dims_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const Dim *const **dims);
+bool node_dim_in(const OnnxNode *n, uint32_t i, const char *what, const Dim **dim); /* exactly one */
 /* The same as numbers; more than 64 elements are read from a constant. */
 bool node_ints_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const int64_t **values);
 bool node_scalar_f64(const OnnxNode *n, uint32_t i, const char *what, double *value); /* a constant of one element */

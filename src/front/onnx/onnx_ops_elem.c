@@ -12,6 +12,49 @@ static Val *binary(OnnxNode *n, Op op, Val *x, Val *y) { return op_binary(n->b, 
 static Val *fill(OnnxNode *n, Val *like, double value) { return op_const_f64(n->b, like->type->dtype, value); }
 
 
+/* Before operator set 7 shapes are equal, or with broadcast = 1 the second operand is one element or a run of the first one's
+ * axes, from `axis` on or at the end (Add-6). */
+static Val *legacy_operand(OnnxNode *n, Val *x, Val *y)
+{
+    uint64_t count;
+    const Dim *dims[IR_MAX_RANK];
+    if (n->opset >= 7)
+        return y;
+    uint32_t rx = val_rank(x), ry = val_rank(y), axis;
+    if (!na_int(n, "broadcast", 0)) {
+        bool equal = rx == ry;
+        for (uint32_t a = 0; equal && a < rx; a++)
+            equal = dim_eq(x->type->dim[a], y->type->dim[a]) != TRI_NO;
+        return equal ? y : (node_bad(n, "%s without broadcast takes equal shapes", n->row->type), NULL);
+    }
+    if (type_count(y->type, &count) && count == 1)
+        return node_scalar(n, y);
+    if (ry > rx)
+        return node_bad(n, "the second operand of %s has more axes than the first", n->row->type), NULL;
+    int64_t given = na_int(n, "axis", rx - ry);
+    if (given == (int64_t)rx - ry)
+        return y;
+    if (!node_axis(n, "axis", given, rx, &axis))
+        return NULL;
+    if (axis + ry > rx)
+        return na_bad(n, "axis", "%u leaves too few axes for the second operand", axis), NULL;
+    for (uint32_t a = 0; a < rx - axis; a++)
+        dims[a] = a < ry ? y->type->dim[a] : dim_const(n->ctx, 1);
+    return op_reshape(n->b, y, rx - axis, dims);
+}
+
+/* PRelu-6: one slope per channel. */
+static Val *legacy_slope(OnnxNode *n, Val *x, Val *slope)
+{
+    const Dim *dims[IR_MAX_RANK];
+    int64_t size;
+    if (n->opset >= 7 || val_rank(slope) != 1 || val_rank(x) < 2 || (dim_is_const(slope->type->dim[0], &size) && size == 1))
+        return slope;
+    for (uint32_t a = 0; a + 1 < val_rank(x); a++)
+        dims[a] = a ? dim_const(n->ctx, 1) : slope->type->dim[0];
+    return op_reshape(n->b, slope, val_rank(x) - 1, dims);
+}
+
 bool import_unary(OnnxNode *n)
 {
     Op op = (Op)n->row->arg;
@@ -28,13 +71,20 @@ bool import_binary(OnnxNode *n)
     for (uint32_t i = 0; logical && i < 2; i++)
         if (n->in[i]->type->kind != TY_TENSOR || n->in[i]->type->dtype != DT_BOOL)
             return node_bad(n, "%s takes bool", n->row->type);
-    Val *y = binary(n, op, n->in[0], n->in[1]);
+    Val *second = op == OP_prelu ? legacy_slope(n, n->in[0], n->in[1]) : legacy_operand(n, n->in[0], n->in[1]);
+    if (!second)
+        return false;
+    Val *y = binary(n, op, n->in[0], second);
     if (op == OP_prelu && y && (val_rank(y) != val_rank(n->in[0]) || y->type != n->in[0]->type))
         return node_bad(n, "the slope of PRelu does not stretch to the shape of the input");
     return node_done(n, y);
 }
 
-bool import_greater(OnnxNode *n) { return node_done(n, binary(n, (Op)n->row->arg, n->in[1], n->in[0])); }
+bool import_greater(OnnxNode *n)
+{
+    Val *second = legacy_operand(n, n->in[0], n->in[1]);
+    return second && node_done(n, binary(n, (Op)n->row->arg, second, n->in[0]));
+}
 
 /* Min, Max, Sum: from left to right */
 bool import_variadic(OnnxNode *n)
@@ -81,9 +131,11 @@ bool import_activation(OnnxNode *n)
         if (defaults[i].op != op)
             continue;
         const char *second = defaults[i].second;
+        bool rounded = op == OP_selu && n->opset < 6; /* Selu-1 has shorter defaults */
+        double alpha = rounded ? 1.6732 : defaults[i].alpha, beta = rounded ? 1.0507 : defaults[i].beta;
         /* an attribute is an f32; so is a default that f32 does not hold */
-        AttrVal attrs[2] = {attr_float(na_float(n, "alpha", (float)defaults[i].alpha)),
-                            attr_float(second ? na_float(n, second, (float)defaults[i].beta) : 0)};
+        AttrVal attrs[2] = {attr_float(na_float(n, "alpha", (float)alpha)),
+                            attr_float(second ? na_float(n, second, (float)beta) : 0)};
         return node_done(n, op_emit(n->b, op, n->in, 1, attrs, second ? 2 : 1));
     }
     ig_bug(n->ctx, "onnx.def: %s is no activation", op_info[op].name);
@@ -131,7 +183,9 @@ bool import_reciprocal(OnnxNode *n)
  * exponent is computed in that float type and truncated. */
 bool import_pow(OnnxNode *n)
 {
-    Val *x = n->in[0], *e = n->in[1];
+    Val *x = n->in[0], *e = legacy_operand(n, x, n->in[1]);
+    if (!e)
+        return false;
     DType base = x->type->dtype, exponent = e->type->dtype;
     if (base == exponent)
         return node_done(n, binary(n, OP_pow, x, e));
@@ -233,8 +287,23 @@ static bool cast(OnnxNode *n, DType to)
     return node_done(n, op_cast_to(n->b, n->in[0], to));
 }
 
+/* Cast-1 names the type as TensorProto.DataType does. */
+static DType named_type(const char *name)
+{
+    static const char *const names[] = {"UNDEFINED", "FLOAT", "UINT8",   "INT8",   "UINT16", "INT16",  "INT32",
+                                        "INT64",     "STRING", "BOOL",   "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+    for (uint32_t i = 1; i < IG_COUNT(names); i++)
+        if (!strcmp(names[i], name))
+            return dtype_from_onnx(i);
+    return DT_NONE;
+}
+
 bool import_cast(OnnxNode *n)
 {
+    if (n->row->since < 6) {
+        DType named = named_type(na_str(n, "to", ""));
+        return named == DT_NONE ? na_bad(n, "to", "element type '%s' is unknown", na_str(n, "to", "")) : cast(n, named);
+    }
     DType to = dtype_from_onnx(na_int(n, "to", 0));
     if (to == DT_NONE)
         return na_bad(n, "to", "element type %lld is unknown", (long long)na_int(n, "to", 0));
@@ -261,7 +330,7 @@ bool import_dropout(OnnxNode *n)
     double on = 0;
     if (training && !node_scalar_f64(n, 2, "training_mode", &on))
         return false;
-    if (on != 0)
+    if (on != 0 || (n->row->since < 7 && !na_int(n, "is_test", 0)))
         return node_bad(n, "Dropout in training mode is not supported");
     if (n->n_out > 1) {
         Val *mask = op_const_s64(n->b, DT_BOOL, 1);

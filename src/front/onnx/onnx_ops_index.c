@@ -157,8 +157,8 @@ bool import_eye_like(OnnxNode *n)
 bool import_one_hot(OnnxNode *n)
 {
     Val *index = n->in[0], *values = n->in[2];
-    const Dim *const *depth, *size, *dims[IR_MAX_RANK];
-    uint32_t count, axis, rank = index->type->rank + 1;
+    const Dim *size, *dims[IR_MAX_RANK];
+    uint32_t axis, rank = index->type->rank + 1;
     double number;
     int64_t two, one = 1;
     if (dtype_is_float(n->in[1]->type->dtype)) {
@@ -166,9 +166,8 @@ bool import_one_hot(OnnxNode *n)
             return false;
         size = dim_const(n->ctx, number > -1e9 && number < 1e9 ? (int64_t)number : -1);
     } else {
-        if (!node_dims_in(n, 1, "depth", &count, &depth))
+        if (!node_dim_in(n, 1, "depth", &size))
             return false;
-        size = depth[0];
     }
     int64_t low, high;
     dim_range(size, &low, &high);

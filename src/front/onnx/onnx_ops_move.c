@@ -33,15 +33,19 @@ static const Dim **dims_of(const OnnxNode *n, const int64_t *values, uint32_t co
 
 /* ---- reshape and its kin ------------------------------------------------------------------------------------------------- */
 
-/* Reshape-5 .. 25: 0 copies a size (unless allowzero), one -1 takes what is left. */
+/* Reshape-5 .. 25 (1: shape is an attribute): 0 copies a size (unless allowzero), one -1 takes what is left. */
 bool import_reshape(OnnxNode *n)
 {
     Val *x = n->in[0];
     const Dim *const *want, *dims[IR_MAX_RANK], *known = num(n, 1);
     uint32_t count, open = UINT32_MAX;
     bool zero = na_int(n, "allowzero", 0) != 0;
-    if (!node_dims_in(n, 1, "shape", &count, &want))
+    if (n->row->since < 5) {
+        const int64_t *listed = na_ints(n, "shape", &count);
+        want = dims_of(n, listed, count);
+    } else if (!node_dims_in(n, 1, "shape", &count, &want)) {
         return false;
+    }
     if (count > IR_MAX_RANK)
         return node_bad(n, "Reshape to rank %u, at most %d are supported", count, IR_MAX_RANK);
     for (uint32_t a = 0; a < count; a++) {
@@ -179,13 +183,30 @@ bool import_expand(OnnxNode *n)
     return node_done(n, op_broadcast(n->b, n->in[0], rank, dims));
 }
 
+/* Tile-1: one count along one axis. */
+static bool tile_1(OnnxNode *n, uint32_t *count, const Dim *const **repeat)
+{
+    double axis, times;
+    uint32_t rank = n->in[0]->type->rank, at;
+    if (!node_scalar_f64(n, 1, "tiles", &times) || !node_scalar_f64(n, 2, "axis", &axis))
+        return false;
+    if (!(axis >= 0 && axis < rank && times >= 0 && times <= INT32_MAX))
+        return node_bad(n, "Tile: %g times along axis %g", times, axis);
+    const Dim **list = ARENA_ARRAY(n->im->arena, const Dim *, rank + 1);
+    for (at = 0; at < rank; at++)
+        list[at] = num(n, at == (uint32_t)axis ? (int64_t)times : 1);
+    *count = rank;
+    *repeat = list;
+    return true;
+}
+
 /* [d0, d1] -> [r0, d0, r1, d1] stretched -> [r0*d0, r1*d1]; axes that do not repeat, or are of size 1, need no axis more. */
 bool import_tile(OnnxNode *n)
 {
     const Type *x = n->in[0]->type;
     const Dim *const *repeat, *split[2 * IR_MAX_RANK], *wide[2 * IR_MAX_RANK], *out[IR_MAX_RANK];
     uint32_t count, rank = 0;
-    if (!node_dims_in(n, 1, "repeats", &count, &repeat))
+    if (n->row->since < 6 ? !tile_1(n, &count, &repeat) : !node_dims_in(n, 1, "repeats", &count, &repeat))
         return false;
     if (count != x->rank)
         return node_bad(n, "Tile: repeats has %u entries, the input has rank %u", count, x->rank);
@@ -257,7 +278,7 @@ bool import_concat(OnnxNode *n)
     for (uint32_t i = 0; i < n->n_in; i++)
         if (!n->in[i] || n->in[i]->type->kind != TY_TENSOR)
             return node_bad(n, "input %u of Concat is no tensor", i);
-    return node_axis(n, "axis", na_int(n, "axis", 0), n->in[0]->type->rank, &axis) &&
+    return node_axis(n, "axis", na_int(n, "axis", n->row->since < 4 ? 1 : 0), n->in[0]->type->rank, &axis) &&
            node_done(n, op_concat(n->b, n->in, n->n_in, axis));
 }
 
@@ -268,6 +289,8 @@ static bool split_sizes(OnnxNode *n, const Dim *whole, const Dim **sizes)
     const Dim *const *given = NULL;
     uint32_t count = n->n_out;
     int64_t parts = na_int(n, "num_outputs", 0);
+    if (n->row->since < 2 && node_in(n, 1))
+        return node_bad(n, "Split-1 with an input split is not supported, supported is the attribute");
     if (n->row->since < 13 && (listed = na_ints(n, "split", &count)))
         given = dims_of(n, listed, count);
     else if (n->row->since >= 13 && node_in(n, 1) && !node_dims_in(n, 1, "split", &count, &given))
@@ -446,7 +469,7 @@ static bool pad_amounts(OnnxNode *n, const Dim **lo, const Dim **hi)
         axes[a] = a;
     }
     if (n->row->since < 11) {
-        given = na_ints(n, "pads", &count);
+        given = na_ints(n, n->row->since < 2 ? "paddings" : "pads", &count);
         pads = dims_of(n, given, count);
     } else if (!node_dims_in(n, 1, "pads", &count, &pads)) {
         return false;
@@ -631,14 +654,13 @@ static Val *range_value(OnnxNode *n, DType dtype, const Dim *count, Val *start, 
 /* max(ceil((limit - start) / step), 0) */
 static bool range_count(OnnxNode *n, const Dim **count)
 {
-    const Dim *const *d[3];
-    uint32_t len;
+    const Dim *d[3];
     int64_t step;
     double v[3];
     static const char *const names[3] = {"start", "limit", "delta"};
     bool floats = dtype_is_float(n->in[0]->type->dtype);
     for (uint32_t i = 0; i < 3; i++)
-        if (floats ? !node_scalar_f64(n, i, names[i], &v[i]) : !node_dims_in(n, i, names[i], &len, &d[i]))
+        if (floats ? !node_scalar_f64(n, i, names[i], &v[i]) : !node_dim_in(n, i, names[i], &d[i]))
             return false;
     if (floats) {
         double elements = (v[1] - v[0]) / v[2], whole = elements > 0 ? (double)(int64_t)(elements < 0x1p40 ? elements : 0x1p40) : 0;
@@ -648,9 +670,9 @@ static bool range_count(OnnxNode *n, const Dim **count)
         *count = num(n, (int64_t)whole);
         return true;
     }
-    if (!dim_is_const(d[2][0], &step) || step == 0 || step == INT64_MIN)
-        return node_bad(n, "Range: the step %s", step == 0 ? "is 0" : "is symbolic, supported is a number");
-    const Dim *span = step > 0 ? dim_sub(n->ctx, d[1][0], d[0][0]) : dim_sub(n->ctx, d[0][0], d[1][0]);
+    if (!dim_is_const(d[2], &step) || step == 0 || step == INT64_MIN)
+        return node_bad(n, "Range: the step %s", dim_is_const(d[2], &step) ? "is 0" : "is symbolic, supported is a number");
+    const Dim *span = step > 0 ? dim_sub(n->ctx, d[1], d[0]) : dim_sub(n->ctx, d[0], d[1]);
     int64_t by = step > 0 ? step : -step;
     *count = dim_max(n->ctx, dim_floordiv(n->ctx, dim_add(n->ctx, span, num(n, by - 1)), num(n, by)), num(n, 0));
     return dim_is_valid(*count) || node_bad(n, "Range: its length overflows");

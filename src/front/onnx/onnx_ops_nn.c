@@ -205,6 +205,8 @@ bool import_batch_normalization(OnnxNode *n)
     Val *x = n->in[0], *in[5] = {x, n->in[1], n->in[2], n->in[3], n->in[4]};
     if (na_int(n, "training_mode", 0))
         return na_bad(n, "training_mode", "BatchNormalization in training mode is not supported");
+    if (n->row->since < 7 && !na_int(n, "is_test", 0))
+        return na_bad(n, "is_test", "BatchNormalization in training mode is not supported");
     if (!na_int(n, "spatial", 1))
         return na_bad(n, "spatial", "0 is not supported, supported is 1");
     if (n->n_out > 1 && *n->proto->output.data[1])

@@ -181,21 +181,19 @@ bool import_hardmax(OnnxNode *n)
 bool import_top_k(OnnxNode *n)
 {
     Val *x = n->in[0];
-    uint32_t axis, count = 1;
-    const Dim *k = NULL, *const *dims = &k;
+    uint32_t axis;
+    const Dim *k;
     if (!node_axis(n, "axis", na_int(n, "axis", -1), x->type->rank, &axis))
         return false;
     if (n->row->since < 10)
         k = dim_const(n->ctx, na_int(n, "k", 0));
-    else if (!node_dims_in(n, 1, "k", &count, &dims))
+    else if (!node_dim_in(n, 1, "k", &k))
         return false;
     int64_t low, high;
-    if (count != 1)
-        return node_bad(n, "k has %u entries, expected 1", count);
-    dim_range(dims[0], &low, &high);
+    dim_range(k, &low, &high);
     if (high < 0)
         return node_bad(n, "k is %lld, it must be 0 or more", (long long)high);
-    AttrVal attrs[3] = {attr_int(axis), attr_dim(dims[0]), attr_str(n->ctx, na_int(n, "largest", 1) ? "max" : "min")};
+    AttrVal attrs[3] = {attr_int(axis), attr_dim(k), attr_str(n->ctx, na_int(n, "largest", 1) ? "max" : "min")};
     Val *values = op_emit(n->b, OP_topk, &x, 1, attrs, 3);
     if (!values)
         return false;

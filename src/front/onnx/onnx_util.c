@@ -138,6 +138,18 @@ bool node_dims_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *cou
     return true;
 }
 
+bool node_dim_in(const OnnxNode *n, uint32_t i, const char *what, const Dim **dim)
+{
+    uint32_t count;
+    const Dim *const *dims;
+    if (!node_dims_in(n, i, what, &count, &dims))
+        return false;
+    if (count != 1)
+        return node_bad(n, "input %u (%s) has %u elements, expected one", i, what, count);
+    *dim = dims[0];
+    return true;
+}
+
 bool node_ints_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const int64_t **values)
 {
     Val *val = node_in(n, i);
