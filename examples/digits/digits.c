@@ -2,11 +2,10 @@
  *
  * Reads handwritten digits with a compiled network, by the runtime alone:
  *
- *     digits NET.so IMAGES.npy LABELS.npy [SHOWN]
+ *     digits NET.so IMAGES.npy LABELS.npy
  *
- * Draws the first SHOWN images (default 4) and those that the network gets wrong, with its answers; the last line says
- * how many it got right. The artifact's batch size is taken from the artifact: images go through it in portions of that
- * many.
+ * Draws one image of each digit and the images that the network gets wrong, with its answers; the last line says how
+ * many it got right. The batch size is taken from the artifact: images go through it in portions of that many.
  */
 #include "igata_rt.h"
 
@@ -15,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 10, ABREAST = 4, CELL = 2 * SIDE, GAP = 3, WRONG_SHOWN = 4 };
+enum { SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 10, ABREAST = 4, CELL = 2 * SIDE, GAP = 3 };
 
 typedef struct Answer {
     int digit, label;
@@ -144,40 +143,38 @@ static void draw_all(const float *images, const Answer *answers, const size_t *w
 
 int main(int argc, char **argv)
 {
-    size_t n_images, n_labels, right = 0, n_wrong = 0, wrong[WRONG_SHOWN];
+    size_t n_images, n_labels, n_first = 0, n_wrong = 0, first[CLASSES], wrong[ABREAST];
+    int seen[CLASSES] = {0};
     igata_model *model;
     if (argc < 4) {
-        fprintf(stderr, "usage: %s NET.so IMAGES.npy LABELS.npy [SHOWN]\n", argv[0]);
+        fprintf(stderr, "usage: %s NET.so IMAGES.npy LABELS.npy\n", argv[0]);
         return 2;
     }
     float *images = read_npy(argv[2], "'<f4'", PIXELS * sizeof *images, &n_images);
     int64_t *labels = read_npy(argv[3], "'<i8'", sizeof *labels, &n_labels);
-    size_t shown = argc > 4 ? strtoul(argv[4], NULL, 10) : ABREAST;
     if (n_labels != n_images)
         fail(argv[3], "has another number of rows than the images");
 
     expect(argv[1], igata_open(argv[1], NULL, &model));
     Answer *answers = allocate(n_images * sizeof *answers);
-    size_t *which = allocate(n_images * sizeof *which);
     classify(model, batch_of(model, argv[1]), images, n_images, answers);
     igata_close(model);
 
     for (size_t i = 0; i < n_images; i++) {
-        which[i] = i;
-        answers[i].label = (int)labels[i];
-        if (answers[i].digit == answers[i].label)
-            right++;
-        else if (n_wrong < WRONG_SHOWN)
-            wrong[n_wrong++] = i;
+        Answer *a = &answers[i];
+        a->label = (int)labels[i];
+        if (a->label >= 0 && a->label < CLASSES && !seen[a->label]++)
+            first[n_first++] = i;
+        if (a->digit != a->label && n_wrong++ < ABREAST)
+            wrong[n_wrong - 1] = i;
     }
-    draw_all(images, answers, which, shown < n_images ? shown : n_images);
-    if (n_wrong > 0) {
-        printf("wrong:\n");
-        draw_all(images, answers, wrong, n_wrong);
-    }
-    printf("%zu of %zu images right (%.2f %%)\n", right, n_images, 100.0 * (double)right / (double)n_images);
+    draw_all(images, answers, first, n_first);
+    if (n_wrong > 0)
+        printf("wrong%s:\n", n_wrong > ABREAST ? ", among others" : "");
+    draw_all(images, answers, wrong, n_wrong < ABREAST ? n_wrong : ABREAST);
+    printf("%zu of %zu images right (%.2f %%)\n", n_images - n_wrong, n_images,
+           100.0 * (double)(n_images - n_wrong) / (double)n_images);
     free(answers);
-    free(which);
     free(images);
     free(labels);
     return 0;

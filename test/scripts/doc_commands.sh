@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The commands in the documents work and print what the documents say. In README.md and doc/*.md a code block after a line
+# The commands in the documents work and print what the documents say. In README.md, examples/README.md and doc/*.md a code block after a line
 # `<!-- run -->` is a series of commands. If it has lines that begin with "$ ", those are the commands, and the lines below one are
 # lines of its output: each must occur, in that order ("..." stands for any number of others). Otherwise every line is a command.
 # A command may fail only if "[exit N]" is among the lines below it.
@@ -54,7 +54,7 @@ commands() {
         }' "$1"
 }
 
-for file in "$SRC/README.md" "$SRC"/doc/*.md; do
+for file in "$SRC/README.md" "$SRC/examples/README.md" "$SRC"/doc/*.md; do
     name=${file#"$SRC"/} command="" expected=""
     while IFS= read -r line; do
         if [ "${line:0:2}" = "C " ]; then
