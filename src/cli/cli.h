@@ -59,6 +59,7 @@ char *cli_format(Cli *cli, const char *format, ...) __attribute__((format(printf
 int cli_finish(Cli *cli, igata_context *ctx, igata_status status);
 int cli_usage_error(Cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void cli_print_times(const igata_context *ctx);
+bool cli_has_ending(const char *path, const char *ending); /* true for NULL and "-", too */
 /* Whether whole standard output was written; else the exit status for that. */
 int cli_flush(int status);
 

@@ -103,6 +103,12 @@ void cli_print_times(const igata_context *ctx)
         fprintf(stderr, "%-12s %10.3f\n", "total", total * 1e3);
 }
 
+bool cli_has_ending(const char *path, const char *ending)
+{
+    size_t n = path ? strlen(path) : 0, m = strlen(ending);
+    return !path || strcmp(path, "-") == 0 || (n >= m && strcmp(path + n - m, ending) == 0);
+}
+
 int cli_flush(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

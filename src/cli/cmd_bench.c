@@ -1,4 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * igata bench: latency. A step runs on bound inputs without a copy; its time is two clock readings around it (about 40 ns).
+ * --compare runs eager and compiled in turns of some 10 ms, so that both see the same machine.
+ */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* getrusage, clock_gettime, ru_maxrss */
+#endif
 #include "cli/cli.h"
-static const CliOption options[] = {{0}};
-static int run(Cli *cli) { return cli_usage_error(cli, "later"); }
-const Command cmd_bench = {"bench", "", "", options, 0, 9, run};
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { MAX_RUNS = 20000000, BAR = 28 };
+
+static const CliOption options[] = {
+    {"input", 'i', "NAME=VALUE", "@FILE.npy, @FILE.pb, zeros, ones or random:SEED (default random:0)"},
+    {"runs", 0, "N", "measured runs"},
+    {"seconds", 0, "S", "measured time (default 2)"},
+    {"warmup", 0, "N", "runs before (default 10)"},
+    {"json", 0, NULL, "print one JSON object"},
+    {"raw", 0, "FILE", "write every latency in microseconds, one a line"},
+    {"compare", 0, NULL, "eager and compiled side by side, with a histogram"},
+    {0},
+};
+
+typedef struct Bench {
+    Cli *cli;
+    const char *engine;
+    igata_session *session;
+    double *us; /* latencies */
+    size_t n, room;
+    igata_session_stats stats;
+    long page_faults, switches;
+    double total;
+} Bench;
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+/* ---- measuring ----------------------------------------------------------------------------------------------------------- */
+
+static igata_status prepare(Bench *b, unsigned warmup)
+{
+    igata_status status;
+    CliInputs inputs;
+    igata_options *o = cli_options(b->cli, b->cli->ctx, &status);
+    if (status == IGATA_OK)
+        status = igata_option_set(o, "engine", b->engine);
+    if (status == IGATA_OK)
+        status = cli_name_inputs(b->cli, o);
+    if (status == IGATA_OK)
+        status = igata_session_open(b->cli->ctx, b->cli->args[0], o, &b->session);
+    if (status == IGATA_OK)
+        status = cli_read_inputs(b->cli, b->session, true, &inputs);
+    if (status == IGATA_OK)
+        status = igata_session_bind(b->session, inputs.tensor, inputs.n);
+    for (unsigned i = 0; status == IGATA_OK && i <= warmup; i++)
+        status = igata_session_step(b->session);
+    b->stats.size = sizeof b->stats;
+    if (status == IGATA_OK)
+        status = igata_session_statistics(b->session, &b->stats);
+    b->room = 1 << 16;
+    b->us = cli_alloc(b->cli, b->room * sizeof *b->us);
+    return status;
+}
+
+static void make_room(Bench *b)
+{
+    double *larger = cli_alloc(b->cli, 2 * b->room * sizeof *larger); /* touched here, so that no page fault is measured */
+    memcpy(larger, b->us, b->n * sizeof *larger);
+    b->us = larger;
+    b->room *= 2;
+}
+
+/* Runs until `runs` are done or `us` microseconds passed. */
+static igata_status measure(Bench *b, size_t runs, double us)
+{
+    struct rusage before, after;
+    igata_status status = IGATA_OK;
+    while (b->n + runs > b->room && b->n + runs < MAX_RUNS)
+        make_room(b);
+    getrusage(RUSAGE_SELF, &before);
+    double start = now_us(), end = start;
+    for (size_t i = 0; status == IGATA_OK && i < runs && end - start < us; i++) {
+        double t = now_us();
+        status = igata_session_step(b->session);
+        end = now_us();
+        if (b->n == b->room)
+            make_room(b);
+        b->us[b->n++] = end - t;
+    }
+    getrusage(RUSAGE_SELF, &after);
+    b->page_faults += after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
+    b->switches += after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
+    b->total += end - start;
+    return status;
+}
+
+/* In turns: each gets its share of a round of about 10 ms. */
+static igata_status measure_all(Bench *b, size_t count, double runs, double seconds)
+{
+    igata_status status = IGATA_OK;
+    bool more = true;
+    while (status == IGATA_OK && more) {
+        more = false;
+        for (size_t i = 0; status == IGATA_OK && i < count; i++) {
+            double left_us = seconds > 0 ? seconds * 1e6 - b[i].total : 1e18, left = runs > 0 ? runs - (double)b[i].n : MAX_RUNS;
+            double turn = count > 1 ? 10e3 : left_us;
+            if (left_us <= 0 || left <= 0 || b[i].n >= MAX_RUNS)
+                continue;
+            more = true;
+            status = measure(&b[i], left < 4096 ? (size_t)left : 4096, turn < left_us ? turn : left_us);
+        }
+    }
+    return status;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Summary {
+    double min, mean, p50, p90, p99, p99_9, max, stddev;
+} Summary;
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(const double *sorted, size_t n, double q)
+{
+    size_t i = (size_t)ceil(q * (double)n);
+    return sorted[i ? i - 1 : 0];
+}
+
+static Summary summarize(Cli *cli, const Bench *b, double **sorted_out)
+{
+    double *sorted = cli_alloc(cli, b->n * sizeof *sorted), sum = 0, squares = 0;
+    memcpy(sorted, b->us, b->n * sizeof *sorted);
+    qsort(sorted, b->n, sizeof *sorted, by_size);
+    for (size_t i = 0; i < b->n; i++)
+        sum += sorted[i];
+    double mean = sum / (double)b->n;
+    for (size_t i = 0; i < b->n; i++)
+        squares += (sorted[i] - mean) * (sorted[i] - mean);
+    *sorted_out = sorted;
+    return (Summary){sorted[0], mean, quantile(sorted, b->n, 0.5), quantile(sorted, b->n, 0.9), quantile(sorted, b->n, 0.99),
+                     quantile(sorted, b->n, 0.999), sorted[b->n - 1], sqrt(squares / (double)b->n)};
+}
+
+static void print_json_text(const char *text)
+{
+    putchar('"');
+    for (; text && *text; text++) {
+        if (*text == '"' || *text == '\\')
+            putchar('\\');
+        if ((unsigned char)*text >= 0x20)
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static unsigned thread_count(const Cli *cli)
+{
+    unsigned threads = 1;
+    for (size_t i = 0; i < cli->n_common; i++)
+        if (strcmp(cli->common[i].key, "threads") == 0)
+            threads = (unsigned)strtoul(cli->common[i].value, NULL, 10);
+    return threads;
+}
+
+static void print_json(const Bench *b, const Summary *s)
+{
+    const igata_session_stats *st = &b->stats;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("{\"model\": ");
+    print_json_text(b->cli->args[0]);
+    printf(", \"engine\": \"%s\", \"threads\": %u, \"target\": ", b->engine, thread_count(b->cli));
+    print_json_text(st->target);
+    printf(", \"cpu\": ");
+    print_json_text(st->cpu);
+    printf(", \"runs\": %zu, \"min_us\": %.3f, \"mean_us\": %.3f, \"p50_us\": %.3f, \"p90_us\": %.3f, \"p99_us\": %.3f, "
+           "\"p99_9_us\": %.3f, \"max_us\": %.3f, \"stddev_us\": %.3f",
+           b->n, s->min, s->mean, s->p50, s->p90, s->p99, s->p99_9, s->max, s->stddev);
+    printf(", \"compile_s\": %.6f, \"open_us\": %.1f, \"first_run_us\": %.1f, \"workspace_bytes\": %zu, \"weights_bytes\": %zu, "
+           "\"code_bytes\": %zu, \"artifact_bytes\": %zu",
+           st->compile_s, st->open_us, st->first_run_us, st->workspace_bytes, st->weights_bytes, st->code_bytes,
+           st->artifact_bytes);
+    printf(", \"peak_rss_bytes\": %lld, \"flops\": %" PRIu64 ", \"page_faults\": %ld, \"ctx_switches\": %ld}",
+           (long long)usage.ru_maxrss * 1024, st->flops, b->page_faults, b->switches);
+}
+
+static void print_table(const Bench *b, const Summary *s, size_t count)
+{
+    const struct {
+        const char *name;
+        size_t at;
+    } rows[] = {{"min", offsetof(Summary, min)}, {"mean", offsetof(Summary, mean)}, {"p50", offsetof(Summary, p50)},
+                {"p90", offsetof(Summary, p90)}, {"p99", offsetof(Summary, p99)}, {"p99.9", offsetof(Summary, p99_9)},
+                {"max", offsetof(Summary, max)}, {"stddev", offsetof(Summary, stddev)}};
+    printf("%-10s", "us");
+    for (size_t i = 0; i < count; i++)
+        printf(" %12s", b[i].engine);
+    printf(count == 2 ? " %12s\n" : "\n", "ratio");
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        double value[2] = {0, 0};
+        printf("%-10s", rows[r].name);
+        for (size_t i = 0; i < count; i++) {
+            memcpy(&value[i], (const char *)&s[i] + rows[r].at, sizeof value[i]);
+            printf(" %12.3f", value[i]);
+        }
+        if (count == 2 && value[1] > 0)
+            printf(" %11.2fx", value[0] / value[1]);
+        printf("\n");
+    }
+    printf("%-10s", "runs");
+    for (size_t i = 0; i < count; i++)
+        printf(" %12zu", b[i].n);
+    printf("\n");
+    for (size_t i = 0; i < count; i++) {
+        const igata_session_stats *st = &b[i].stats;
+        if (st->target)
+            printf("%s: %s %s, %zu kernels, workspace %zu, weights %zu, code %zu bytes; compiled in %.3f s, opened in %.0f us, "
+                   "first run %.1f us%s\n",
+                   b[i].engine, st->target, st->cpu, st->kernels, st->workspace_bytes, st->weights_bytes, st->code_bytes,
+                   st->compile_s, st->open_us, st->first_run_us, "");
+        if (st->flops && s[i].p50 > 0)
+            printf("%s: %.2f GFLOP/s at p50\n", b[i].engine, (double)st->flops / s[i].p50 * 1e-3);
+    }
+}
+
+/* ---- histogram: buckets of a quarter octave or more ------------------------------------------------------------------------------ */
+
+static void print_bar(size_t hits, size_t most, size_t n)
+{
+    size_t length = most ? (hits * BAR + most - 1) / most : 0;
+    for (size_t i = 0; i < BAR; i++)
+        putchar(i < length ? '#' : ' ');
+    if (hits)
+        printf(" %5.1f%%", 100.0 * (double)hits / (double)n);
+    else
+        printf("       ");
+}
+
+static void print_histogram(const Bench *b, double *const sorted[], size_t count)
+{
+    enum { MAX_ROWS = 28 };
+    double lo = sorted[0][0], hi = 0;
+    for (size_t i = 0; i < count; i++) {
+        double top = quantile(sorted[i], b[i].n, 0.9995); /* the last row takes what lies above */
+        lo = sorted[i][0] < lo ? sorted[i][0] : lo;
+        hi = top > hi ? top : hi;
+    }
+    lo = lo > 1e-3 ? lo : 1e-3;
+    double step = 0.25, first = floor(log2(lo) / step) * step;
+    while ((log2(hi) - first) / step >= MAX_ROWS)
+        step *= 2;
+    size_t rows = (size_t)((log2(hi > lo ? hi : lo) - first) / step) + 1, hits[2][MAX_ROWS + 1] = {{0}}, most[2] = {0, 0};
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < b[i].n; k++) {
+            double at = (log2(sorted[i][k] > lo ? sorted[i][k] : lo) - first) / step;
+            size_t row = at >= (double)rows ? rows - 1 : (size_t)at;
+            if (++hits[i][row] > most[i])
+                most[i] = hits[i][row];
+        }
+    printf("\n%14s", "from us");
+    for (size_t i = 0; i < count; i++)
+        printf("  %-*s", BAR + 7, b[i].engine);
+    printf("\n");
+    for (size_t r = 0; r < rows; r++) {
+        printf("%14.3f", exp2(first + step * (double)r));
+        for (size_t i = 0; i < count; i++) {
+            printf(" |");
+            print_bar(hits[i][r], most[i], b[i].n);
+        }
+        printf("\n");
+    }
+}
+
+/* ---- command ------------------------------------------------------------------------------------------------------------------------ */
+
+static int write_raw(Cli *cli, const Bench *b, size_t count)
+{
+    const char *path = cli_value(cli, "raw");
+    FILE *file = !path ? NULL : strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    if (!path)
+        return EXIT_GOOD;
+    bool good = file != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        for (size_t k = 0; k < b[i].n; k++)
+            fprintf(file, count > 1 ? "%.3f %s\n" : "%.3f\n", b[i].us[k], b[i].engine);
+    if (file)
+        good = !ferror(file) && (file == stdout || fclose(file) == 0);
+    if (!good)
+        fprintf(stderr, "igata bench: cannot write '%s'\n", path);
+    return good ? EXIT_GOOD : EXIT_INPUT;
+}
+
+static const char *engine_of(const Cli *cli)
+{
+    const char *engine = "compiled";
+    for (size_t i = 0; i < cli->n_common; i++)
+        if (strcmp(cli->common[i].key, "engine") == 0)
+            engine = cli->common[i].value;
+    return engine;
+}
+
+static int run(Cli *cli)
+{
+    double runs = 0, seconds = 0, warmup = 10;
+    size_t count = cli_value(cli, "compare") ? 2 : 1;
+    Bench b[2] = {{.cli = cli, .engine = count == 2 ? "eager" : engine_of(cli)}, {.cli = cli, .engine = "compiled"}};
+    Summary summary[2];
+    double *sorted[2];
+    igata_status status = IGATA_OK;
+    if (!cli_count(cli, "runs", 1, MAX_RUNS, &runs) || !cli_count(cli, "seconds", 1e-3, 1e6, &seconds) ||
+        !cli_count(cli, "warmup", 0, 1e9, &warmup))
+        return EXIT_USAGE;
+    if (runs == 0 && seconds == 0)
+        seconds = 2;
+    for (size_t i = 0; status == IGATA_OK && i < count; i++)
+        status = prepare(&b[i], (unsigned)warmup);
+    if (status == IGATA_OK)
+        status = measure_all(b, count, runs, seconds);
+    if (status != IGATA_OK)
+        return cli_finish(cli, cli->ctx, status);
+    for (size_t i = 0; i < count; i++)
+        summary[i] = summarize(cli, &b[i], &sorted[i]);
+    bool json = cli_value(cli, "json") != NULL;
+    for (size_t i = 0; json && i < count; i++) {
+        printf("%s", count == 1 ? "" : i ? ",\n \"compiled\": " : "{\"eager\": ");
+        print_json(&b[i], &summary[i]);
+    }
+    if (json)
+        printf(count == 2 ? "}\n" : "\n");
+    if (!json) {
+        print_table(b, summary, count);
+        print_histogram(b, sorted, count);
+    }
+    int raw = write_raw(cli, b, count);
+    int finished = cli_finish(cli, cli->ctx, IGATA_OK);
+    return raw ? raw : finished;
+}
+
+const Command cmd_bench = {"bench", "MODEL|ARTIFACT [--runs N | --seconds S] [--compare] [--json]", "Measure latency", options, 1, 1,
+                           run};

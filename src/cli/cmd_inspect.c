@@ -1,4 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * igata inspect: what is in a model or an artifact, without running it. */
 #include "cli/cli.h"
-static const CliOption options[] = {{0}};
-static int run(Cli *cli) { return cli_usage_error(cli, "later"); }
-const Command cmd_inspect = {"inspect", "", "", options, 0, 9, run};
+
+#include <stdio.h>
+#include <string.h>
+
+static const CliOption options[] = {
+    {"json", 0, NULL, "as one JSON object"},
+    {"dot", 0, "FILE", "write the kernels as a Graphviz graph"},
+    {"ir", 0, NULL, "the imported model in igata's text form"},
+    {0},
+};
+
+static bool write_file(const char *path, const char *text)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    bool good = file && fputs(text, file) >= 0;
+    if (file && file != stdout)
+        good &= fclose(file) == 0;
+    if (!good)
+        fprintf(stderr, "igata inspect: cannot write '%s'\n", path);
+    return good;
+}
+
+static int run(Cli *cli)
+{
+    igata_status status;
+    const char *dot = cli_value(cli, "dot"), *text;
+    const char *format = cli_value(cli, "json") ? "json" : cli_value(cli, "ir") ? "ir" : dot ? "dot" : "text";
+    igata_options *o = cli_options(cli, cli->ctx, &status);
+    if (status == IGATA_OK)
+        status = igata_inspect(cli->ctx, cli->args[0], o, format, &text);
+    cli_print_times(cli->ctx);
+    if (status == IGATA_OK && !write_file(dot ? dot : "-", text))
+        return EXIT_INPUT;
+    return cli_finish(cli, cli->ctx, status);
+}
+
+const Command cmd_inspect = {"inspect", "MODEL|ARTIFACT [--json | --dot FILE | --ir]", "Show kernels, shapes, memory plan and weights",
+                             options, 1, 1, run};
