@@ -204,7 +204,7 @@ bool import_mod(OnnxNode *n)
     int64_t fmod = na_int(n, "fmod", 0);
     if (fmod != 0 && fmod != 1)
         return na_bad(n, "fmod", "%lld is neither 0 nor 1", (long long)fmod);
-    if (!fmod && dtype_is_float(n->in[0]->type->dtype))
+    if (!fmod && n->opset < 28 && dtype_is_float(n->in[0]->type->dtype))
         return na_bad(n, "fmod", "it must be 1 for floats");
     return node_done(n, binary(n, fmod ? OP_rem : OP_mod, n->in[0], n->in[1]));
 }
@@ -215,8 +215,8 @@ bool import_bit_shift(OnnxNode *n)
     if (!na_choice(n, "direction", "LEFT|RIGHT", "", &direction))
         return false;
     for (uint32_t i = 0; i < 2; i++)
-        if (dtype_kind(n->in[i]->type->dtype) != DK_UINT)
-            return node_bad(n, "BitShift takes unsigned integers");
+        if (n->opset < 28 ? dtype_kind(n->in[i]->type->dtype) != DK_UINT : !dtype_is_int(n->in[i]->type->dtype))
+            return node_bad(n, n->opset < 28 ? "BitShift takes unsigned integers" : "BitShift takes integers");
     return node_done(n, binary(n, *direction == 'L' ? OP_shl : OP_shr, n->in[0], n->in[1]));
 }
 
@@ -277,14 +277,46 @@ bool import_clip(OnnxNode *n)
 
 /* ---- types ----------------------------------------------------------------------------------------------------------------- */
 
+static Val *bits_as(OnnxNode *n, Val *x, DType dtype)
+{
+    AttrVal attr = attr_dtype(dtype);
+    return x ? op_emit(n->b, OP_bitcast, &x, 1, &attr, 1) : NULL;
+}
+
+/* Cast-19 with saturate = 0: what rounds beyond the largest f8 becomes infinity where the type has one, else NaN. Halfway to the
+ * next power-of-two step goes to the even side: 464 down to 448, the others up. */
+static Val *unsaturated(OnnxNode *n, Val *x, Val *y)
+{
+    static const struct {
+        DType dtype;
+        bool down;
+        double edge;
+        uint8_t positive, negative;
+    } rows[] = {{DT_F8E4M3FN, true, 464, 0x7F, 0x7F},
+                {DT_F8E4M3FNUZ, false, 248, 0x80, 0x80},
+                {DT_F8E5M2, false, 61440, 0x7C, 0xFC},
+                {DT_F8E5M2FNUZ, false, 61440, 0x80, 0x80}};
+    for (size_t i = 0; i < IG_COUNT(rows); i++) {
+        if (rows[i].dtype != y->type->dtype || y->type == x->type)
+            continue;
+        Val *size = unary(n, OP_abs, x), *edge = fill(n, x, rows[i].edge);
+        Val *over = rows[i].down ? binary(n, OP_lt, edge, size) : binary(n, OP_le, edge, size);
+        Val *special = op_const_s64(n->b, DT_U8, rows[i].positive); /* chosen as bits: there is no arithmetic on f8 */
+        if (rows[i].negative != rows[i].positive)
+            special = op_select(n->b, binary(n, OP_lt, x, fill(n, x, 0)), op_const_s64(n->b, DT_U8, rows[i].negative), special);
+        return bits_as(n, op_select(n->b, over, special, bits_as(n, y, DT_U8)), rows[i].dtype);
+    }
+    return y;
+}
+
 static bool cast(OnnxNode *n, DType to)
 {
-    if (dtype_kind(to) == DK_FLOAT && dtype_bits(to) <= 8 && na_int(n, "saturate", 1) == 0 && to != n->in[0]->type->dtype)
-        return na_bad(n, "saturate", "0 is not supported, supported is 1");
     const char *round = na_str(n, "round_mode", "up");
     if (to == DT_F8E8M0 && strcmp(round, "up") != 0)
         return na_bad(n, "round_mode", "'%s' is not supported, supported is up", round);
-    return node_done(n, op_cast_to(n->b, n->in[0], to));
+    Val *y = op_cast_to(n->b, n->in[0], to);
+    bool overflows = y && dtype_is_float(n->in[0]->type->dtype) && na_int(n, "saturate", 1) == 0;
+    return node_done(n, overflows ? unsaturated(n, n->in[0], y) : y);
 }
 
 /* Cast-1 names the type as TensorProto.DataType does. */
