@@ -10,6 +10,7 @@
 #include "support/onnx_bytes.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const int64_t two_three[] = {2, 3};
