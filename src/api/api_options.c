@@ -412,7 +412,8 @@ static void on_dump(void *user, const char *pass, const char *text)
     if (!matches(o->dump_after, pass))
         return;
     Str name = str_format(ctx, "%s/%03u-%s.txt", o->dump_dir, o->owner->n_dumps++, pass);
-    (void)file_write_all(ctx, name, text, strlen(text)); /* reported; a dump that fails stops nothing */
+    bool written = file_write_all(ctx, name, text, strlen(text));
+    (void)written; /* reported; a dump that fails stops nothing */
 }
 
 /* "x86-64-v3,x86-64-v4": every level of the target. */

@@ -414,8 +414,8 @@ static igata_status bind_body(void *arg)
     }
     for (uint32_t i = 0; i < s->n_in; i++) {
         uint64_t bytes = tensors[i].count * sizeof(char *);
-        if (tensors[i].dtype != DT_STR)
-            (void)dtype_bytes(tensors[i].dtype, tensors[i].count, &bytes);
+        if (tensors[i].dtype != DT_STR && !dtype_bytes(tensors[i].dtype, tensors[i].count, &bytes))
+            ig_bug(s->owner->ctx, "input %u has more bytes than memory", i);
         if (bytes)
             memcpy(shaped->in[i]->data, tensors[i].data, bytes);
     }
