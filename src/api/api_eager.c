@@ -109,10 +109,16 @@ igata_status eager_step(igata_session *s, Shaped *shaped)
                 e->value[step->out[v]] = take(e, arena, plan->bytes[step->out[v]]);
             e->io[step->n_in + v] = address(e, step->out[v]);
         }
-        igata_status status = s->pool ? igata_pool_run(s->pool, shaped->model, i, e->io, shaped->workspace, NULL)
-                                      : igata_run(shaped->model, i, e->io, shaped->workspace, NULL);
+        uint64_t error = 0;
+        igata_status status;
+        if (s->pool) {
+            status = igata_pool_run(s->pool, shaped->model, i, e->io, shaped->workspace, NULL);
+            error = status == IGATA_E_INDEX ? igata_pool_error(s->pool) : 0;
+        } else {
+            status = igata_run_report(shaped->model, i, e->io, shaped->workspace, NULL, &error);
+        }
         if (status != IGATA_OK)
-            return api_explain(s, shaped, i, e->io, status);
+            return api_explain(s, shaped, status, error);
         for (uint32_t v = 0; v < step->n_in; v++)
             if (!e->fixed[step->in[v]] && plan->last[step->in[v]] == i && e->value[step->in[v]])
                 give(e, step->in[v]);

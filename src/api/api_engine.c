@@ -211,28 +211,29 @@ igata_status api_index_error(igata_session *s, const Func *func, uint64_t error)
     return IGATA_E_INDEX;
 }
 
-/* A failed run is repeated as a job, which keeps the error word. */
-igata_status api_explain(igata_session *s, const Shaped *shaped, size_t entry, void *const io[], igata_status status)
+igata_status api_explain(igata_session *s, const Shaped *shaped, igata_status status, uint64_t error)
 {
-    igata_job *job;
-    uint64_t error = 0;
-    if (status != IGATA_E_INDEX) {
-        diag_report(s->owner->ctx, 0, DIAG_api_run, s->path, igata_status_text(status));
-        return IGATA_E_MODEL;
-    }
-    void *memory = api_aligned(s->run_arena, igata_job_bytes(1));
-    if (igata_job_init(memory, 1, NULL, &job) == IGATA_OK &&
-        igata_job_run(job, shaped->model, entry, io, shaped->workspace, shaped->state) == IGATA_E_INDEX)
-        error = igata_job_error(job);
-    return api_index_error(s, shaped->program ? shaped->program->func : NULL, error);
+    Context *ctx = s->owner->ctx;
+    const char *node = igata_error_node(shaped->model, error);
+    if (status != IGATA_E_INDEX)
+        return api_status(diag_report(ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
+    if (shaped->program)
+        return api_index_error(s, shaped->program->func, error);
+    diag_report(ctx, 0, DIAG_api_index_node, s->path, node ? node : "?");
+    return status;
 }
 
 static igata_status step_artifact(igata_session *s, Shaped *shaped)
 {
-    igata_status status = s->pool ? igata_pool_run(s->pool, shaped->model, shaped->entry, shaped->io, shaped->workspace,
-                                                   shaped->state)
-                                  : igata_run(shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state);
-    return status == IGATA_OK ? status : api_explain(s, shaped, shaped->entry, shaped->io, status);
+    uint64_t error = 0;
+    igata_status status;
+    if (s->pool) {
+        status = igata_pool_run(s->pool, shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state);
+        error = status == IGATA_E_INDEX ? igata_pool_error(s->pool) : 0;
+    } else {
+        status = igata_run_report(shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state, &error);
+    }
+    return status == IGATA_OK ? status : api_explain(s, shaped, status, error);
 }
 
 static igata_status step_reference(igata_session *s, Shaped *shaped)

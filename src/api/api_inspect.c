@@ -12,8 +12,16 @@ typedef struct Listing {
     Context *ctx;
     Text text;
     const ArtInfo *info;
+    const ArtVariant *variant; /* the last: levels ascend, so it uses most of a CPU */
     const ArtEntry *entry;
+    const ArtBody *body;
 } Listing;
+
+static void enter(Listing *l, uint32_t entry)
+{
+    l->entry = &l->info->image.entries[entry];
+    l->body = &l->variant->bodies[entry];
+}
 
 /* ---- values of a phase ----------------------------------------------------------------------------------------------------- */
 
@@ -23,7 +31,7 @@ typedef struct Operand {
     bool written;
 } Operand;
 
-static const ArtPlan *plan_of(const ArtEntry *e, uint64_t offset, uint32_t phase)
+static const ArtPlan *plan_of(const ArtBody *e, uint64_t offset, uint32_t phase)
 {
     const ArtPlan *found = NULL;
     for (uint32_t i = 0; i < e->n_plan; i++) {
@@ -34,7 +42,7 @@ static const ArtPlan *plan_of(const ArtEntry *e, uint64_t offset, uint32_t phase
     return found;
 }
 
-static bool output_was_written(const ArtEntry *e, uint32_t index, uint32_t before)
+static bool output_was_written(const ArtBody *e, uint32_t index, uint32_t before)
 {
     for (uint32_t p = 0; p < before; p++)
         for (uint32_t b = 0; b < e->phases[p].n_bufs; b++)
@@ -55,30 +63,31 @@ static bool is_second(const ArtPhase *phase, uint32_t b)
 static Operand operand_of(const Listing *l, uint32_t p, uint32_t b)
 {
     const ArtEntry *e = l->entry;
-    const ArtBuf *buf = &e->phases[p].bufs[b];
+    const ArtBody *body = l->body;
+    const ArtBuf *buf = &body->phases[p].bufs[b];
     const ArtImage *image = &l->info->image;
     if (buf->kind == ART_INPUT)
         return (Operand){'%', buf->index < e->n_inputs ? e->inputs[buf->index].name : "?", false};
     if (buf->kind == ART_OUTPUT)
         return (Operand){'%', buf->index < e->n_outputs ? e->outputs[buf->index].name : "?",
-                         !output_was_written(e, buf->index, p)};
+                         !output_was_written(body, buf->index, p)};
     if (buf->kind == ART_STATE)
         return (Operand){'%', buf->index < image->n_states ? image->states[buf->index].name : "?", false};
     if (buf->kind == ART_WEIGHTS)
         for (uint32_t i = 0; i < image->n_weights; i++)
             if (buf->offset >= image->weights[i].offset && buf->offset < image->weights[i].offset + image->weights[i].bytes)
                 return (Operand){'@', image->weights[i].name, false};
-    const ArtPlan *plan = buf->kind == ART_WORKSPACE ? plan_of(e, buf->offset, p) : NULL;
-    if (plan && is_second(&e->phases[p], b)) /* in place: the value that begins here */
-        for (uint32_t i = 0; i < e->n_plan; i++)
-            if (e->plan[i].offset == buf->offset && e->plan[i].first == p)
-                plan = &e->plan[i];
+    const ArtPlan *plan = buf->kind == ART_WORKSPACE ? plan_of(body, buf->offset, p) : NULL;
+    if (plan && is_second(&body->phases[p], b)) /* in place: the value that begins here */
+        for (uint32_t i = 0; i < body->n_plan; i++)
+            if (body->plan[i].offset == buf->offset && body->plan[i].first == p)
+                plan = &body->plan[i];
     return plan ? (Operand){'%', plan->name, plan->first == p} : (Operand){0};
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t uses_of(const ArtEntry *e, uint32_t kernel)
+static uint32_t uses_of(const ArtBody *e, uint32_t kernel)
 {
     uint32_t n = 0;
     for (uint32_t p = 0; p < e->n_phases; p++)
@@ -89,10 +98,10 @@ static uint32_t uses_of(const ArtEntry *e, uint32_t kernel)
 /* A kernel's line names the values of the phase that it was made for; where phases share a kernel, they are put in anew. */
 static void add_line(Listing *l, uint32_t p)
 {
-    const char *line = l->info->image.kernels[l->entry->phases[p].kernel].line;
+    const char *line = l->variant->kernels[l->body->phases[p].kernel].line;
     const char *ops = strstr(line, " = "), *tail = strstr(line, "  @kernel=");
-    uint32_t n = l->entry->phases[p].n_bufs, shown = 0;
-    if (!ops || !tail || uses_of(l->entry, l->entry->phases[p].kernel) < 2) {
+    uint32_t n = l->body->phases[p].n_bufs, shown = 0;
+    if (!ops || !tail || uses_of(l->body, l->body->phases[p].kernel) < 2) {
         text_addf(&l->text, "%s\n", line);
         return;
     }
@@ -146,27 +155,28 @@ static void add_dtypes(Listing *l)
 static void add_entry(Listing *l)
 {
     const ArtEntry *e = l->entry;
-    text_addf(&l->text, "\nentry %s: %u kernels in %u phases\n", e->name, l->info->image.n_kernels, e->n_phases);
+    const ArtBody *body = l->body;
+    text_addf(&l->text, "\nentry %s on %s: %u kernels in %u phases\n", e->name, l->variant->name, l->variant->n_kernels, body->n_phases);
     add_dtypes(l);
     for (uint32_t i = 0; i < e->n_inputs; i++) {
         text_addf(&l->text, "in %%%s : ", e->inputs[i].name);
         add_type(&l->text, &e->inputs[i]);
         text_add(&l->text, "\n");
     }
-    for (uint32_t p = 0; p < e->n_phases; p++)
+    for (uint32_t p = 0; p < body->n_phases; p++)
         add_line(l, p);
     for (uint32_t i = 0; i < e->n_outputs; i++) {
         text_addf(&l->text, "out %%%s : ", e->outputs[i].name);
         add_type(&l->text, &e->outputs[i]);
         text_add(&l->text, "\n");
     }
-    text_addf(&l->text, "\nplan: peak %" PRIu64 " bytes, lower bound %" PRIu64 " bytes", e->peak_bytes, e->lower_bound_bytes);
-    if (e->lower_bound_bytes)
-        text_addf(&l->text, " (%.3f x)", (double)e->peak_bytes / (double)e->lower_bound_bytes);
-    text_addf(&l->text, ", scratch %" PRIu64 " bytes a thread, %u buffers\n", e->scratch_bytes_per_slot, e->n_plan);
-    for (uint32_t i = 0; i < e->n_plan; i++)
-        text_addf(&l->text, "  %%%-20s @%-10" PRIu64 " %10" PRIu64 " bytes, phases %u..%u\n", e->plan[i].name, e->plan[i].offset,
-                  e->plan[i].bytes, e->plan[i].first, e->plan[i].last);
+    text_addf(&l->text, "\nplan: peak %" PRIu64 " bytes, lower bound %" PRIu64 " bytes", body->peak_bytes, body->lower_bound_bytes);
+    if (body->lower_bound_bytes)
+        text_addf(&l->text, " (%.3f x)", (double)body->peak_bytes / (double)body->lower_bound_bytes);
+    text_addf(&l->text, ", scratch %" PRIu64 " bytes a thread, %u buffers\n", body->scratch_bytes_per_slot, body->n_plan);
+    for (uint32_t i = 0; i < body->n_plan; i++)
+        text_addf(&l->text, "  %%%-20s @%-10" PRIu64 " %10" PRIu64 " bytes, phases %u..%u\n", body->plan[i].name, body->plan[i].offset,
+                  body->plan[i].bytes, body->plan[i].first, body->plan[i].last);
 }
 
 static void make_text(Listing *l)
@@ -181,14 +191,14 @@ static void make_text(Listing *l)
               l->info->file_bytes);
     text_add(&l->text, "arithmetic: exact and ref32; every convolution is of class ref32 (wino2 is not implemented yet)\n");
     for (uint32_t i = 0; i < image->n_entries; i++) {
-        l->entry = &image->entries[i];
+        enter(l, i);
         add_entry(l);
-        for (uint32_t p = 0; p < l->entry->n_phases; p++)
-            flops += image->kernels[l->entry->phases[p].kernel].flops;
+        for (uint32_t p = 0; p < l->body->n_phases; p++)
+            flops += l->variant->kernels[l->body->phases[p].kernel].flops;
     }
     text_addf(&l->text, "\nkernels: %" PRIu64 " flops a run\n", flops);
-    for (uint32_t i = 0; i < image->n_kernels; i++) {
-        const ArtKernel *k = &image->kernels[i];
+    for (uint32_t i = 0; i < l->variant->n_kernels; i++) {
+        const ArtKernel *k = &l->variant->kernels[i];
         text_addf(&l->text, "  %-32s %-7s %12" PRIu64 " flops %12" PRIu64 " bytes  from %s\n", k->symbol, k->classes, k->flops,
                   k->bytes, k->nodes);
     }
@@ -236,7 +246,7 @@ static void json_values(Text *text, const char *key, const ArtValue *values, uin
     text_add(text, "]");
 }
 
-static void json_plan(Text *text, const ArtEntry *e)
+static void json_plan(Text *text, const ArtBody *e)
 {
     text_addf(text, "\"plan\": {\"peak_bytes\": %" PRIu64 ", \"lower_bound_bytes\": %" PRIu64 ", \"scratch_bytes\": %" PRIu64
                     ", \"buffers\": [",
@@ -255,7 +265,8 @@ static void json_entries(Listing *l)
     const ArtImage *image = &l->info->image;
     text_add(&l->text, "  \"entries\": [");
     for (uint32_t i = 0; i < image->n_entries; i++) {
-        const ArtEntry *e = &image->entries[i];
+        enter(l, i);
+        const ArtEntry *e = l->entry;
         text_add(&l->text, i ? ", {" : "{");
         add_field(&l->text, "name", e->name);
         text_add(&l->text, ", ");
@@ -263,10 +274,11 @@ static void json_entries(Listing *l)
         text_add(&l->text, ", ");
         json_values(&l->text, "outputs", e->outputs, e->n_outputs);
         text_add(&l->text, ", \"phases\": [");
-        for (uint32_t p = 0; p < e->n_phases; p++)
-            text_addf(&l->text, "%s{\"kernel\": %u, \"tiles\": %" PRIu64 "}", p ? ", " : "", e->phases[p].kernel, e->phases[p].tiles);
+        for (uint32_t p = 0; p < l->body->n_phases; p++)
+            text_addf(&l->text, "%s{\"kernel\": %u, \"tiles\": %" PRIu64 "}", p ? ", " : "", l->body->phases[p].kernel,
+                      l->body->phases[p].tiles);
         text_add(&l->text, "], ");
-        json_plan(&l->text, e);
+        json_plan(&l->text, l->body);
         text_add(&l->text, "}");
     }
     text_add(&l->text, "],\n");
@@ -291,8 +303,8 @@ static void make_json(Listing *l)
     text_add(t, "],\n");
     json_entries(l);
     text_add(t, "  \"kernels\": [");
-    for (uint32_t i = 0; i < image->n_kernels; i++) {
-        const ArtKernel *k = &image->kernels[i];
+    for (uint32_t i = 0; i < l->variant->n_kernels; i++) {
+        const ArtKernel *k = &l->variant->kernels[i];
         text_add(t, i ? ",\n    {" : "\n    {");
         add_field(t, "name", k->symbol);
         text_add(t, ", ");
@@ -305,7 +317,7 @@ static void make_json(Listing *l)
     }
     text_add(t, "],\n  ");
     if (image->n_entries == 1) {
-        json_plan(t, &image->entries[0]);
+        json_plan(t, &l->variant->bodies[0]);
         text_add(t, ",\n  ");
     }
     text_add(t, "\"weights\": [");
@@ -325,6 +337,7 @@ static void make_json(Listing *l)
 static void dot_entry(Listing *l, uint32_t number)
 {
     const ArtEntry *e = l->entry;
+    const ArtBody *body = l->body;
     Text *t = &l->text;
     Map *writer = map_create(t->arena); /* interned name -> phase + 1 */
     text_addf(t, "  subgraph cluster_%u {\n    label=", number);
@@ -335,17 +348,17 @@ static void dot_entry(Listing *l, uint32_t number)
         add_json(t, e->inputs[i].name);
         text_add(t, "];\n");
     }
-    for (uint32_t p = 0; p < e->n_phases; p++) {
-        const ArtKernel *k = &l->info->image.kernels[e->phases[p].kernel];
+    for (uint32_t p = 0; p < body->n_phases; p++) {
+        const ArtKernel *k = &l->variant->kernels[body->phases[p].kernel];
         text_addf(t, "    e%u_p%u [shape=box, label=", number, p);
         add_json(t, k->symbol);
         text_add(t, ", tooltip=");
         add_json(t, k->nodes);
         text_add(t, "];\n");
-        for (uint32_t b = 0; b < e->phases[p].n_bufs; b++) {
+        for (uint32_t b = 0; b < body->phases[p].n_bufs; b++) {
             Operand o = operand_of(l, p, b);
-            if (e->phases[p].bufs[b].kind == ART_INPUT)
-                text_addf(t, "    e%u_in%u -> e%u_p%u;\n", number, e->phases[p].bufs[b].index, number, p);
+            if (body->phases[p].bufs[b].kind == ART_INPUT)
+                text_addf(t, "    e%u_in%u -> e%u_p%u;\n", number, body->phases[p].bufs[b].index, number, p);
             else if (o.sigil == '%' && !o.written && map_get(writer, KEY(str_intern(l->ctx, o.name)))) {
                 uint32_t from = (uint32_t)(uintptr_t)map_get(writer, KEY(str_intern(l->ctx, o.name))) - 1;
                 text_addf(t, "    e%u_p%u -> e%u_p%u [label=", number, from, number, p);
@@ -353,7 +366,7 @@ static void dot_entry(Listing *l, uint32_t number)
                 text_add(t, "];\n");
             }
         }
-        for (uint32_t b = 0; b < e->phases[p].n_bufs; b++) {
+        for (uint32_t b = 0; b < body->phases[p].n_bufs; b++) {
             Operand o = operand_of(l, p, b);
             if (o.sigil == '%' && o.written)
                 map_set(writer, KEY(str_intern(l->ctx, o.name)), (void *)(uintptr_t)(p + 1));
@@ -374,7 +387,7 @@ static void make_dot(Listing *l)
 {
     text_add(&l->text, "digraph igata {\n");
     for (uint32_t i = 0; i < l->info->image.n_entries; i++) {
-        l->entry = &l->info->image.entries[i];
+        enter(l, i);
         dot_entry(l, i);
     }
     text_add(&l->text, "}\n");
@@ -435,6 +448,10 @@ static igata_status inspect_body(void *arg)
     }
     if (!ir && !l.info)
         return IGATA_E_MODEL;
+    if (l.info && l.info->image.n_variants == 0)
+        return IGATA_E_MODEL;
+    if (l.info)
+        l.variant = &l.info->image.variants[l.info->image.n_variants - 1];
     if (strcmp(c->format, "text") == 0)
         make_text(&l);
     else if (strcmp(c->format, "json") == 0)

@@ -124,7 +124,7 @@ igata_status engine_prepare(igata_session *s, Shaped *shaped); /* n_in and in ar
 igata_status engine_step(igata_session *s, Shaped *shaped);
 igata_status api_index_error(igata_session *s, const Func *func, uint64_t error); /* reports; IGATA_E_INDEX */
 /* Reports why a run of an artifact failed; its status. */
-igata_status api_explain(igata_session *s, const Shaped *shaped, size_t entry, void *const io[], igata_status status);
+igata_status api_explain(igata_session *s, const Shaped *shaped, igata_status status, uint64_t error);
 /* A private directory for temporary files; NULL after reporting. */
 Str api_temp_dir(igata_context *ctx);
 void api_remove_dir(const char *dir, const char *const *names, uint32_t n);

@@ -126,15 +126,6 @@ static bool shapes_are_static(Context *ctx, const Func *func)
     return ok;
 }
 
-static bool emit_variant(Program *p, DriverVariant *v)
-{
-    Context *ctx = p->ctx;
-    CgenOptions cg = {.target = v->target, .opt_level = p->options.pass.opt_level, .symbol_suffix = "", .output = CGEN_OBJECT,
-                      .ftz = p->options.ftz};
-    return cgen_emit(ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
-                     &v->object);
-}
-
 static bool compile_variant(Program *p, const TargetInfo *target, int64_t n_optional)
 {
     Context *ctx = p->ctx;
@@ -143,16 +134,17 @@ static bool compile_variant(Program *p, const TargetInfo *target, int64_t n_opti
     bool stopped;
     pass.target = target;
     v->target = target;
-    if (v != p->variant) { /* phases, plan and weights of an artifact are one for all variants: so is the schedule */
-        v->schedule = p->variant[0].schedule;
-        return emit_variant(p, v);
-    }
     v->schedule = sched_create(ctx, p->module, p->func);
     Unit unit = {.module = p->module, .schedule = v->schedule};
     Pipeline pipeline = driver_pipeline(pass.opt_level, pass.eager);
     if (!run_passes(ctx, &unit, &p->options, &pass, pipeline.sched, &n_optional, &stopped, p))
         return false;
-    return stopped || emit_variant(p, v);
+    if (stopped)
+        return true;
+    CgenOptions cg = {.target = target, .opt_level = pass.opt_level, .symbol_suffix = "", .output = CGEN_OBJECT,
+                      .ftz = p->options.ftz};
+    return cgen_emit(ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
+                     &v->object);
 }
 
 Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOptions *options)
@@ -182,8 +174,8 @@ Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOp
 
 void driver_destroy(Program *program)
 {
-    if (program && program->n_variants)
-        sched_destroy(program->variant[0].schedule); /* the others share it */
+    for (uint32_t i = 0; program && i < program->n_variants; i++)
+        sched_destroy(program->variant[i].schedule);
 }
 
 bool driver_is_complete(const Program *program)

@@ -33,16 +33,16 @@ static const ArtValue *values_of(Arena *arena, Storage *const *list, uint32_t n)
     return values;
 }
 
-static const ArtPhase *phase_of(Context *ctx, Arena *arena, const Phase *phase)
+/* `planned`: the phase as the image has it, with the places of its weights. */
+static const ArtPhase *phase_of(Context *ctx, Arena *arena, const Phase *phase, const ArtPhase *planned)
 {
     const Group *g = phase->group;
     uint32_t n = g->kernel->bufs.len;
     ArtBuf *bufs = ARENA_ARRAY(arena, ArtBuf, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         const Buf *buf = g->kernel->bufs.data[i];
-        const Slot *slot = &phase->slots[i];
         if (buf->space != BUF_ARG) {
-            bufs[i] = (ArtBuf){buf->space == BUF_LOCAL ? ART_SCRATCH : ART_WEIGHTS, slot->index, slot->offset};
+            bufs[i] = planned->bufs[i];
             continue;
         }
         int64_t out = position(g->writes.data, g->writes.len, buf->val), in = position(g->reads.data, g->reads.len, buf->val);
@@ -100,22 +100,28 @@ EagerPlan *driver_write_eager(Program *p, Arena *arena, const char *path)
     ArtImage image;
     ArtEntry *entry = ARENA_ARRAY(arena, ArtEntry, n + 1);
     EagerStep *step = ARENA_ARRAY(arena, EagerStep, n + 1);
+    ArtBody *bodies = ARENA_ARRAY(arena, ArtBody, n + 1);
+    ArtVariant *variant = ARENA_NEW(arena, ArtVariant);
     driver_make_image(p, arena, &image);
+    *variant = image.variants[0]; /* another level might group otherwise */
     for (uint32_t i = 0; i < n; i++) {
         const Group *g = s->phases.data[i].group;
         entry[i] = (ArtEntry){.name = arena_printf(arena, "%u_%s", i, g->name),
                               .n_inputs = g->reads.len,
                               .inputs = values_of(arena, g->reads.data, g->reads.len),
                               .n_outputs = g->writes.len,
-                              .outputs = values_of(arena, g->writes.data, g->writes.len),
-                              .scratch_bytes_per_slot = s->scratch_bytes,
-                              .phases = phase_of(p->ctx, arena, &s->phases.data[i]),
+                              .outputs = values_of(arena, g->writes.data, g->writes.len)};
+        bodies[i] = (ArtBody){.scratch_bytes_per_slot = s->scratch_bytes,
+                              .phases = phase_of(p->ctx, arena, &s->phases.data[i], &variant->bodies[0].phases[i]),
                               .n_phases = 1};
         step[i] = (EagerStep){g->reads.len, g->writes.len, numbers(s, arena, g->reads.data, g->reads.len),
                               numbers(s, arena, g->writes.data, g->writes.len)};
     }
     image.entries = entry;
     image.n_entries = n;
+    variant->bodies = bodies;
+    image.variants = variant;
+    image.n_variants = 1;
     EagerPlan *plan = ARENA_NEW(arena, EagerPlan);
     plan->n_steps = n;
     plan->step = step;

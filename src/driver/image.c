@@ -120,15 +120,76 @@ static ArtBufKind buf_kind(SlotKind kind)
     return map[kind];
 }
 
-static const ArtPhase *phases(Arena *arena, const Schedule *s)
+/* ---- weights: one segment for all variants, whose schedules may use different ones --------------------------------------------- */
+
+typedef struct Weights {
+    Arena *arena;
+    VEC(const PackedWeight *) list;
+    VEC(uint64_t) offset;
+    uint64_t bytes;
+} Weights;
+
+static bool same_pack(const PackedWeight *a, const PackedWeight *b)
 {
-    ArtPhase *list = ARENA_ARRAY(arena, ArtPhase, s->phases.len + 1);
+    const Pack *p = a->pack, *q = b->pack;
+    if (p->weight != q->weight || p->offset != q->offset || p->n_bounds != q->n_bounds || a->dtype != b->dtype ||
+        a->rank != b->rank || a->bytes != b->bytes)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i] || p->stride[i] != q->stride[i])
+            return false;
+    for (int i = 0; i < p->n_bounds; i++)
+        if (p->bound[i].limit != q->bound[i].limit ||
+            memcmp(p->bound[i].coef, q->bound[i].coef, sizeof *p->bound[i].coef * a->rank) != 0)
+            return false;
+    return true;
+}
+
+static uint64_t place_weight(Weights *w, const PackedWeight *weight)
+{
+    for (uint32_t i = 0; i < w->list.len; i++)
+        if (w->list.data[i] == weight || same_pack(w->list.data[i], weight))
+            return w->offset.data[i];
+    vec_push(w->arena, &w->list, weight);
+    vec_push(w->arena, &w->offset, w->bytes);
+    w->bytes = (w->bytes + weight->bytes + ART_ALIGN - 1) / ART_ALIGN * ART_ALIGN;
+    return w->offset.data[w->offset.len - 1];
+}
+
+/* Where the weight at `offset` of the schedule's own numbering lies in the artifact. */
+static uint64_t moved_offset(Weights *w, const Schedule *s, uint64_t offset)
+{
+    for (uint32_t i = 0; i < s->weights.len; i++)
+        if (s->weights.data[i]->offset == offset)
+            return place_weight(w, s->weights.data[i]);
+    ig_bug(s->ctx, "no weight at offset %" PRIu64, offset);
+}
+
+static const ArtWeight *weight_list(const Weights *w)
+{
+    ArtWeight *list = ARENA_ARRAY(w->arena, ArtWeight, w->list.len + 1);
+    for (uint32_t i = 0; i < w->list.len; i++) {
+        WeightStream *stream = ARENA_NEW(w->arena, WeightStream);
+        stream->weight = w->list.data[i];
+        list[i] = (ArtWeight){w->list.data[i]->name, w->offset.data[i], w->list.data[i]->bytes, write_weight, stream};
+    }
+    return list;
+}
+
+/* ---- one variant ---------------------------------------------------------------------------------------------------------------- */
+
+static const ArtPhase *phases(Weights *w, const Schedule *s)
+{
+    ArtPhase *list = ARENA_ARRAY(w->arena, ArtPhase, s->phases.len + 1);
     for (uint32_t p = 0; p < s->phases.len; p++) {
         const Phase *phase = &s->phases.data[p];
         uint32_t n = phase->group->kernel->bufs.len;
-        ArtBuf *bufs = ARENA_ARRAY(arena, ArtBuf, n + 1);
-        for (uint32_t i = 0; i < n; i++)
-            bufs[i] = (ArtBuf){buf_kind(phase->slots[i].kind), phase->slots[i].index, phase->slots[i].offset};
+        ArtBuf *bufs = ARENA_ARRAY(w->arena, ArtBuf, n + 1);
+        for (uint32_t i = 0; i < n; i++) {
+            const Slot *slot = &phase->slots[i];
+            uint64_t offset = slot->kind == SLOT_WEIGHTS ? moved_offset(w, s, slot->offset) : slot->offset;
+            bufs[i] = (ArtBuf){buf_kind(slot->kind), slot->index, offset};
+        }
         list[p] = (ArtPhase){.kernel = phase->kernel, .tiles = (uint64_t)phase->tiles, .bufs = bufs, .n_bufs = n};
     }
     return list;
@@ -161,6 +222,75 @@ static const ArtPlan *plan(Arena *arena, const Schedule *s, uint32_t *n)
     return list;
 }
 
+static const ArtBody *body(Weights *w, const Schedule *s)
+{
+    ArtBody *b = ARENA_NEW(w->arena, ArtBody);
+    *b = (ArtBody){.workspace_bytes = s->workspace_bytes,
+                   .scratch_bytes_per_slot = s->scratch_bytes,
+                   .phases = phases(w, s),
+                   .n_phases = s->phases.len,
+                   .peak_bytes = s->peak_bytes,
+                   .lower_bound_bytes = s->lower_bound_bytes};
+    b->plan = plan(w->arena, s, &b->n_plan);
+    return b;
+}
+
+static ArtVariant variant(Weights *w, const Program *p, const DriverVariant *v)
+{
+    const Schedule *s = v->schedule;
+    ArtDef *defs = ARENA_ARRAY(w->arena, ArtDef, s->kernels.len + 1);
+    ArtObject *object = ARENA_NEW(w->arena, ArtObject);
+    for (uint32_t k = 0; k < s->kernels.len; k++)
+        defs[k] = (ArtDef){k, s->kernels.data[k]->name};
+    *object = (ArtObject){v->object.data, v->object.size, defs, s->kernels.len};
+    return (ArtVariant){.name = v->target->level,
+                        .features = v->target->features,
+                        .bodies = body(w, s),
+                        .kernels = kernels(w->arena, p, s),
+                        .n_kernels = s->kernels.len,
+                        .objects = object,
+                        .n_objects = 1};
+}
+
+/* ---- nodes that error words name -------------------------------------------------------------------------------------------------- */
+
+static void note_checks(const Stmt *list, Arena *arena, Map *noted)
+{
+    for (const Stmt *s = list; s; s = s->next) {
+        if (s->kind == LS_CHECK)
+            map_set(noted, s->u.check.code >> 8, noted);
+        if (s->kind == LS_FOR)
+            note_checks(s->u.loop.body, arena, noted);
+        if (s->kind == LS_IF) {
+            note_checks(s->u.branch.then, arena, noted);
+            note_checks(s->u.branch.otherwise, arena, noted);
+        }
+    }
+}
+
+static const ArtNode *nodes(Arena *arena, const Program *p, uint32_t *n)
+{
+    Map *noted = map_create(arena);
+    VEC(ArtNode) list = {0};
+    for (uint32_t v = 0; v < p->n_variants; v++)
+        for (uint32_t k = 0; k < p->variant[v].schedule->kernels.len; k++)
+            note_checks(p->variant[v].schedule->kernels.data[k]->body, arena, noted);
+    REGION_FOREACH(node, p->func->body) {
+        if (!map_has(noted, node->id))
+            continue;
+        ArtNode one = {node->id, loc_name(p->ctx, node->loc)};
+        uint32_t at = list.len;
+        vec_push(arena, &list, one);
+        for (; at > 0 && list.data[at - 1].id > one.id; at--)
+            list.data[at] = list.data[at - 1];
+        list.data[at] = one;
+    }
+    *n = list.len;
+    return list.data;
+}
+
+/* ---- the image ------------------------------------------------------------------------------------------------------------------ */
+
 static void options_hash(const Program *p, uint8_t digest[32])
 {
     char text[256];
@@ -175,10 +305,9 @@ static void options_hash(const Program *p, uint8_t digest[32])
 
 void driver_make_image(Program *p, Arena *arena, ArtImage *image)
 {
-    const Schedule *s = p->variant[0].schedule;
     ArtEntry *entry = ARENA_NEW(arena, ArtEntry);
-    ArtVariant *variant = ARENA_ARRAY(arena, ArtVariant, p->n_variants);
-    ArtWeight *weight = ARENA_ARRAY(arena, ArtWeight, s->weights.len + 1);
+    ArtVariant *variants = ARENA_ARRAY(arena, ArtVariant, p->n_variants);
+    Weights weights = {.arena = arena};
     static const char *const level[] = {"-O0", "-O1", "-O2"};
     *image = (ArtImage){.triple = p->variant[0].target->triple, .igata_version = IGATA_VERSION_TEXT, .ftz = p->options.ftz};
     image->machine = strncmp(image->triple, "aarch64", 7) == 0 ? ART_AARCH64 : ART_X86_64;
@@ -186,45 +315,23 @@ void driver_make_image(Program *p, Arena *arena, ArtImage *image)
     Val **out = ARENA_ARRAY(arena, Val *, func_n_out(p->func) + 1);
     for (uint32_t i = 0; i < func_n_out(p->func); i++)
         out[i] = func_out(p->func, i);
-    entry->name = p->func->name;
-    entry->n_inputs = p->func->body->params.len;
+    *entry = (ArtEntry){.name = p->func->name, .n_inputs = p->func->body->params.len, .n_outputs = func_n_out(p->func)};
     entry->inputs = values(arena, p->func->in_names, p->func->body->params.data, entry->n_inputs);
-    entry->n_outputs = func_n_out(p->func);
     entry->outputs = values(arena, p->func->out_names, out, entry->n_outputs);
-    entry->workspace_bytes = s->workspace_bytes;
-    entry->scratch_bytes_per_slot = s->scratch_bytes;
-    entry->phases = phases(arena, s);
-    entry->n_phases = s->phases.len;
-    entry->plan = plan(arena, s, &entry->n_plan);
-    entry->peak_bytes = s->peak_bytes;
-    entry->lower_bound_bytes = s->lower_bound_bytes;
     image->entries = entry;
     image->n_entries = 1;
-    image->kernels = kernels(arena, p, s);
-    image->n_kernels = s->kernels.len;
-    for (uint32_t i = 0; i < p->n_variants; i++) {
-        const DriverVariant *v = &p->variant[i];
-        ArtDef *defs = ARENA_ARRAY(arena, ArtDef, s->kernels.len + 1);
-        ArtObject *object = ARENA_NEW(arena, ArtObject);
-        for (uint32_t k = 0; k < s->kernels.len; k++)
-            defs[k] = (ArtDef){k, v->schedule->kernels.data[k]->name};
-        *object = (ArtObject){v->object.data, v->object.size, defs, s->kernels.len};
-        variant[i] = (ArtVariant){
-            .name = v->target->level, .features = v->target->features, .objects = object, .n_objects = 1};
-    }
-    image->variants = variant;
+    for (uint32_t i = 0; i < p->n_variants; i++)
+        variants[i] = variant(&weights, p, &p->variant[i]);
+    image->variants = variants;
     image->n_variants = p->n_variants;
-    for (uint32_t i = 0; i < s->weights.len; i++) {
-        WeightStream *stream = ARENA_NEW(arena, WeightStream);
-        stream->weight = s->weights.data[i];
-        weight[i] = (ArtWeight){s->weights.data[i]->name, s->weights.data[i]->offset, s->weights.data[i]->bytes, write_weight,
-                                stream};
-    }
-    image->weights = weight;
-    image->n_weights = s->weights.len;
+    image->weights = weight_list(&weights);
+    image->n_weights = weights.list.len;
+    image->nodes = nodes(arena, p, &image->n_nodes);
     memcpy(image->model_sha256, p->options.model_sha256, 32);
     options_hash(p, image->options_sha256);
 }
+
+/* ---- files ------------------------------------------------------------------------------------------------------------------------ */
 
 static bool has_suffix(const char *path, const char *suffix)
 {
@@ -245,11 +352,37 @@ static bool write_text(Program *p, const char *path, CgenOutput output)
 
 bool driver_knows_output(Context *ctx, const char *path)
 {
-    static const char *const known[] = {".so", ".ig", ".ll", ".s"};
+    static const char *const known[] = {".so", ".o", ".a", ".ig", ".ll", ".s"};
     for (size_t i = 0; i < IG_COUNT(known); i++)
         if (has_suffix(path, known[i]))
             return true;
     return strcmp(path, "-") == 0 ? true : diag_report(ctx, 0, DIAG_driver_output, path);
+}
+
+/* The file's name without folder and ending, as a C identifier. */
+static char *prefix_of(Arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char *prefix = arena_printf(arena, "m%.*s", (int)(strlen(base) - 2), base); /* .o, .a */
+    for (char *c = prefix; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
+            *c = '_';
+    bool starts = prefix[1] && !(prefix[1] >= '0' && prefix[1] <= '9');
+    return starts ? prefix + 1 : prefix;
+}
+
+/* An object for the first CPU level, and its header beside it. */
+static bool write_object(Program *p, Arena *arena, ArtImage *image, const char *path)
+{
+    const char *prefix = prefix_of(arena, path);
+    char *header = arena_printf(arena, "%.*s.h", (int)(strlen(path) - 2), path);
+    image->n_variants = 1;
+    if (!(has_suffix(path, ".o") ? art_write_o : art_write_a)(p->ctx, image, prefix, path))
+        return false;
+    if (art_write_h(p->ctx, image, prefix, header))
+        return true;
+    remove(path);
+    return false;
 }
 
 bool driver_write(Program *p, const char *path)
@@ -264,6 +397,9 @@ bool driver_write(Program *p, const char *path)
     } else if (has_suffix(path, ".so") || strcmp(path, "-") == 0) {
         driver_make_image(p, arena, &image);
         ok = art_write_so(p->ctx, &image, path);
+    } else if (has_suffix(path, ".o") || has_suffix(path, ".a")) {
+        driver_make_image(p, arena, &image);
+        ok = write_object(p, arena, &image, path);
     } else {
         ok = diag_report(p->ctx, 0, DIAG_driver_output, path);
     }
