@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_kernels FILE.loop ..: speed of kernels in percent of a loop of nothing but FMAs, measured in turns in the same run.
- * A kernel's flops are those of its mma statements, absent taps included. One thread.
+ * bench_kernels FILE ..: speed of kernels in percent of a loop of nothing but FMAs, measured in turns in the same run, for every
+ * level of this CPU. One thread, thread CPU time.
+ *   FILE.loop  one kernel; its flops are those of its mma statements, absent taps included
+ *   FILE.ig    a graph, compiled with the whole pipeline and run as an artifact; its flops are those of its contractions. Every input
+ *              but the first becomes a constant of random numbers.
  */
 #define _GNU_SOURCE
-#include "cgen/cgen.h"
+#include "driver/driver.h"
+#include "igata_rt.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -100,9 +104,66 @@ static KernelFn *load(const char *object, const char *name)
     return fn;
 }
 
-static void run(Context *ctx, const Kernel *k, const TargetInfo *target)
+/* ---- measuring ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Subject {
+    const char *name;
+    const TargetInfo *target;
+    double flops, compile_seconds;
+    void (*call)(const struct Subject *subject);
+    KernelFn *kernel; /* of a .loop file */
+    int64_t tiles;
+    igata_model *model; /* of a graph */
+    void **buf, *workspace;
+} Subject;
+
+static void fill(void *to, size_t bytes)
 {
-    enum { ROUNDS = 15 };
+    for (size_t i = 0; i < bytes / 4; i++)
+        ((float *)to)[i] = (float)(i * 2654435761u % 1000) * 0.001f - 0.5f;
+}
+
+static void *new_buffer(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    if (p)
+        fill(p, (bytes + 127) / 64 * 64);
+    return p;
+}
+
+static void measure(const Subject *s)
+{
+    enum { ROUNDS = 25 };
+    double time[ROUNDS], share[ROUNDS];
+    for (int r = -1; r < ROUNDS; r++) {
+        double peak = peak_rate(s->target), start = now();
+        int n = 0;
+        do {
+            s->call(s);
+            n++;
+        } while (now() - start < 0.01);
+        double each = (now() - start) / n;
+        peak = (peak + peak_rate(s->target)) / 2;
+        if (r < 0)
+            continue;
+        time[r] = each;
+        share[r] = s->flops / each / peak;
+    }
+    qsort(time, ROUNDS, sizeof *time, compare);
+    qsort(share, ROUNDS, sizeof *share, compare);
+    double middle = time[ROUNDS / 2];
+    printf("%-20s %-10s %9.1f us  %7.1f GFLOP/s  %5.1f %% of peak  (compiled in %.1f ms)\n", s->name, s->target->level, middle * 1e6,
+           s->flops / middle * 1e-9, share[ROUNDS / 2] * 100, s->compile_seconds * 1e3);
+}
+
+static void call_kernel(const Subject *s)
+{
+    uint64_t error = 0;
+    s->kernel(s->buf, 0, s->tiles, &error);
+}
+
+static void run_kernel(Context *ctx, const Kernel *k, const TargetInfo *target)
+{
     Arena *arena = ctx_arena(ctx);
     char object[] = "./bench-XXXXXX";
     int fd = mkstemp(object);
@@ -111,42 +172,108 @@ static void run(Context *ctx, const Kernel *k, const TargetInfo *target)
     double start = now();
     if (fd < 0 || close(fd) || !cgen_emit(ctx, arena, &options, &k, 1, &blob))
         return;
-    double compile = now() - start;
+    Subject s = {.name = k->name, .target = target, .flops = flops_of(k->body), .compile_seconds = now() - start,
+                 .call = call_kernel, .tiles = kernel_tiles(k)};
     if (!file_write_all(ctx, object, blob.data, blob.size))
         return;
-    KernelFn *fn = load(object, k->name);
-    if (!fn)
+    s.kernel = load(object, k->name);
+    if (!s.kernel)
         return;
-    void **data = ARENA_ARRAY(arena, void *, k->bufs.len);
-    for (uint32_t i = 0; i < k->bufs.len; i++) {
-        size_t bytes = ((size_t)k->bufs.data[i]->elements * (size_t)dtype_bits(k->bufs.data[i]->dtype) / 8 + 127) / 64 * 64;
-        data[i] = aligned_alloc(64, bytes);
-        for (size_t j = 0; j < bytes / 4; j++)
-            ((float *)data[i])[j] = (float)(j * 2654435761u % 1000) * 0.001f - 0.5f;
-    }
-    double flops = flops_of(k->body), time[ROUNDS], share[ROUNDS], peak = 0;
-    uint64_t error = 0;
-    for (int r = -1; r < ROUNDS; r++) {
-        peak = peak_rate(target);
-        int n = 0;
-        start = now();
-        do {
-            fn(data, 0, kernel_tiles(k), &error);
-            n++;
-        } while (now() - start < 0.02);
-        double each = (now() - start) / n;
-        peak = (peak + peak_rate(target)) / 2;
-        if (r < 0)
-            continue;
-        time[r] = each;
-        share[r] = flops / each / peak;
-    }
-    qsort(time, ROUNDS, sizeof *time, compare);
-    qsort(share, ROUNDS, sizeof *share, compare);
-    printf("%-20s %-10s %9.1f us  %7.1f GFLOP/s  %5.1f %% of peak  (compiled in %.1f ms)\n", k->name, target->level,
-           time[ROUNDS / 2] * 1e6, flops / time[ROUNDS / 2] * 1e-9, share[ROUNDS / 2] * 100, compile * 1e3);
+    s.buf = ARENA_ARRAY(arena, void *, k->bufs.len);
     for (uint32_t i = 0; i < k->bufs.len; i++)
-        free(data[i]);
+        s.buf[i] = new_buffer((size_t)k->bufs.data[i]->elements * (size_t)dtype_bits(k->bufs.data[i]->dtype) / 8);
+    measure(&s);
+    for (uint32_t i = 0; i < k->bufs.len; i++)
+        free(s.buf[i]);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Two per multiplication of a contraction, absent taps included. */
+static double contraction_flops(const Node *node)
+{
+    uint64_t out = 0, rest = 0, n = 1;
+    const int64_t *axes;
+    (void)type_count(node->out[0].type, &out);
+    (void)type_count(ir_in(node, 1)->type, &rest);
+    if (attrs_get((Op)node->op, node->attr, AN_groups))
+        return 2.0 * (double)out * (double)rest / (double)type_dim(ir_in(node, 1)->type, 0);
+    for (uint32_t i = 0; i < node_ints(node, AN_lhs_contract, &axes); i++)
+        n *= (uint64_t)type_dim(ir_in(node, 0)->type, (uint32_t)axes[i]);
+    return 2.0 * (double)out * (double)n;
+}
+
+/* Inputs from the second on become constants. */
+static Func *bind_weights(Module *module, Func *func)
+{
+    Context *ctx = module->ctx;
+    Func *bound = module_func(module, str_format(ctx, "%s_bound", func->name), true);
+    Val *args[16] = {func_param(bound, func->in_names[0], func->body->params.data[0]->type)};
+    uint32_t n = (uint32_t)func->body->params.len;
+    Loc loc = func->body->last->loc;
+    Builder b = ir_at_end(bound->body, loc);
+    for (uint32_t i = 1; i < n && i < IG_COUNT(args); i++) {
+        const Type *type = func->body->params.data[i]->type;
+        uint64_t bytes = 0;
+        (void)type_bytes(type, &bytes);
+        void *data = arena_alloc(module->arena, bytes + 64);
+        fill(data, bytes);
+        AttrVal weight = attr_weight(module_weight(module, func->in_names[i], type, data, false));
+        args[i] = ir_out(ir_emit(&b, OP_const, NULL, 0, attrs_make(ctx, &weight, 1), &type, 1), 0);
+    }
+    AttrVal callee = attr_func(func);
+    const Type *type = func_out(func, 0)->type;
+    Val *y = ir_out(ir_emit(&b, OP_call, args, n, attrs_make(ctx, &callee, 1), &type, 1), 0);
+    func_yield(bound, loc, &y, func->out_names, 1);
+    func->entry = false;
+    return bound;
+}
+
+static void call_graph(const Subject *s) { (void)igata_run(s->model, 0, s->buf, s->workspace, NULL); }
+
+static void run_graph(Context *ctx, const char *path, const TargetInfo *target)
+{
+    Module *module = ir_load(ctx, path);
+    Func *func = module ? driver_entry(ctx, module, NULL) : NULL;
+    if (!func || !op_verify(module))
+        return;
+    Func *bound = bind_weights(module, func);
+    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1, .strict = true}, .target = {target}, .n_targets = 1};
+    double start = now();
+    Program *program = driver_compile(ctx, module, bound, &options);
+    Subject s = {.name = func->name, .target = target, .compile_seconds = now() - start, .call = call_graph};
+    char artifact[] = "./bench-XXXXXX.so";
+    int fd = mkstemps(artifact, 3);
+    if (!program || fd < 0 || close(fd) || !driver_write(program, artifact))
+        return;
+    if (getenv("BENCH_PRINT")) {
+        Text text;
+        text_init(&text, ctx_arena(ctx));
+        sched_print(&text, program->variant[0].schedule);
+        puts(text.data);
+    }
+    for (uint32_t i = 0; i < program->variant[0].schedule->groups.len; i++) {
+        const Group *g = program->variant[0].schedule->groups.data[i];
+        for (uint32_t j = 0; j < g->nodes.len; j++)
+            if (op_info[g->nodes.data[j]->op].kind == OK_CONTRACT)
+                s.flops += contraction_flops(g->nodes.data[j]);
+    }
+    uint64_t in = 0, out = 0;
+    (void)type_bytes(bound->body->params.data[0]->type, &in);
+    (void)type_bytes(func_out(bound, 0)->type, &out);
+    if (igata_open(artifact, NULL, &s.model) == IGATA_OK) {
+        s.buf = (void *[]){new_buffer(in), new_buffer(out)};
+        s.workspace = new_buffer(igata_workspace(s.model, 0, 1));
+        measure(&s);
+        free(s.buf[0]);
+        free(s.buf[1]);
+        free(s.workspace);
+        igata_close(s.model);
+    }
+    if (!getenv("BENCH_KEEP"))
+        remove(artifact);
+    driver_destroy(program);
+    module_destroy(module);
 }
 
 int main(int argc, char **argv)
@@ -156,10 +283,16 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc && host; i++) {
         Blob blob;
         Kernel *k = NULL;
-        if (file_map(ctx, argv[i], &blob))
+        size_t length = strlen(argv[i]);
+        bool graph = length > 3 && strcmp(argv[i] + length - 3, ".ig") == 0;
+        if (!graph && file_map(ctx, argv[i], &blob))
             k = kernel_parse(ctx, ctx_arena(ctx), str_intern(ctx, argv[i]), (const char *)blob.data, blob.size);
-        for (const TargetInfo *t = cgen_targets(); k && kernel_verify(k) && t <= host; t++)
-            run(ctx, k, t);
+        for (const TargetInfo *t = cgen_targets(); (graph || (k && kernel_verify(k))) && t <= host; t++) {
+            if (graph)
+                run_graph(ctx, argv[i], t);
+            else
+                run_kernel(ctx, k, t);
+        }
     }
     Text text;
     text_init(&text, ctx_arena(ctx));
