@@ -105,7 +105,7 @@ static igata_status run_in(igata_session *s, Shaped *shaped, const char *dir)
     if (status == IGATA_E_INDEX) {
         Blob word;
         uint64_t error = 0;
-        if (file_map(ctx, str_format(ctx, "%s/error", dir), &word) && word.size == sizeof error)
+        if (file_map(ctx, str_format(ctx, "%s/error0", dir), &word) && word.size == sizeof error)
             memcpy(&error, word.data, sizeof error);
         return api_index_error(s, shaped->program->func, error);
     }
@@ -137,7 +137,7 @@ igata_status runner_step(igata_session *s, Shaped *shaped)
         names[n++] = str_format(ctx, "in%u", i);
     for (uint32_t i = 0; i < shaped->n_out; i++)
         names[n++] = str_format(ctx, "out%u", i);
-    names[n++] = "error";
+    names[n++] = "error0";
     api_remove_dir(dir, names, n);
     return status;
 }

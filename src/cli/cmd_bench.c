@@ -232,15 +232,15 @@ static void print_table(const Bench *b, const Summary *s, size_t count)
         const igata_session_stats *st = &b[i].stats;
         if (st->target)
             printf("%s: %s %s, %zu kernels, workspace %zu, weights %zu, code %zu bytes; compiled in %.3f s, opened in %.0f us, "
-                   "first run %.1f us%s\n",
+                   "first run %.1f us\n",
                    b[i].engine, st->target, st->cpu, st->kernels, st->workspace_bytes, st->weights_bytes, st->code_bytes,
-                   st->compile_s, st->open_us, st->first_run_us, "");
+                   st->compile_s, st->open_us, st->first_run_us);
         if (st->flops && s[i].p50 > 0)
             printf("%s: %.2f GFLOP/s at p50\n", b[i].engine, (double)st->flops / s[i].p50 * 1e-3);
     }
 }
 
-/* ---- histogram: buckets of a quarter octave or more ------------------------------------------------------------------------------ */
+/* ---- histogram: up to 14 fine rows up to the slower p99, then a row per doubling ---------------------------------------------- */
 
 static void print_bar(size_t hits, size_t most, size_t n)
 {
@@ -248,38 +248,51 @@ static void print_bar(size_t hits, size_t most, size_t n)
     for (size_t i = 0; i < BAR; i++)
         putchar(i < length ? '#' : ' ');
     if (hits)
-        printf(" %5.1f%%", 100.0 * (double)hits / (double)n);
+        printf(" %6.2f%%", 100.0 * (double)hits / (double)n);
     else
-        printf("       ");
+        printf("        ");
+}
+
+enum { BODY_ROWS = 14, MAX_ROWS = 64 };
+
+/* Lower edges of the rows in microseconds; their number. */
+static size_t make_edges(const Bench *b, double *const sorted[], size_t count, double *edge)
+{
+    double lo = sorted[0][0], body = 0, hi = 0;
+    for (size_t i = 0; i < count; i++) {
+        lo = fmin(lo, sorted[i][0]);
+        body = fmax(body, quantile(sorted[i], b[i].n, 0.99));
+        hi = fmax(hi, sorted[i][b[i].n - 1]);
+    }
+    lo = fmax(lo, 1e-3);
+    double step = fmax(log2(body / lo) / BODY_ROWS, 1.0 / 32);
+    size_t n = 0;
+    for (; n < BODY_ROWS && (n == 0 || lo * exp2(step * (double)n) <= body); n++)
+        edge[n] = lo * exp2(step * (double)n);
+    for (double at = lo * exp2(step * (double)n); at <= hi && n < MAX_ROWS; at *= 2)
+        edge[n++] = at;
+    return n;
 }
 
 static void print_histogram(const Bench *b, double *const sorted[], size_t count)
 {
-    enum { MAX_ROWS = 28 };
-    double lo = sorted[0][0], hi = 0;
-    for (size_t i = 0; i < count; i++) {
-        double top = quantile(sorted[i], b[i].n, 0.9995); /* the last row takes what lies above */
-        lo = sorted[i][0] < lo ? sorted[i][0] : lo;
-        hi = top > hi ? top : hi;
-    }
-    lo = lo > 1e-3 ? lo : 1e-3;
-    double step = 0.25, first = floor(log2(lo) / step) * step;
-    while ((log2(hi) - first) / step >= MAX_ROWS)
-        step *= 2;
-    size_t rows = (size_t)((log2(hi > lo ? hi : lo) - first) / step) + 1, hits[2][MAX_ROWS + 1] = {{0}}, most[2] = {0, 0};
+    double edge[MAX_ROWS];
+    size_t rows = make_edges(b, sorted, count, edge), hits[2][MAX_ROWS] = {{0}}, most[2] = {0, 0};
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < b[i].n; k++) {
-            double at = (log2(sorted[i][k] > lo ? sorted[i][k] : lo) - first) / step;
-            size_t row = at >= (double)rows ? rows - 1 : (size_t)at;
+        for (size_t k = 0, row = 0; k < b[i].n; k++) {
+            while (row + 1 < rows && sorted[i][k] >= edge[row + 1])
+                row++;
             if (++hits[i][row] > most[i])
                 most[i] = hits[i][row];
         }
     printf("\n%14s", "from us");
     for (size_t i = 0; i < count; i++)
-        printf("  %-*s", BAR + 7, b[i].engine);
+        printf("  %-*s", BAR + 8, b[i].engine);
     printf("\n");
     for (size_t r = 0; r < rows; r++) {
-        printf("%14.3f", exp2(first + step * (double)r));
+        if (hits[0][r] + hits[1][r] == 0 && r >= BODY_ROWS)
+            continue;
+        printf("%14.3f", edge[r]);
         for (size_t i = 0; i < count; i++) {
             printf(" |");
             print_bar(hits[i][r], most[i], b[i].n);
@@ -329,8 +342,12 @@ static int run(Cli *cli)
         return EXIT_USAGE;
     if (runs == 0 && seconds == 0)
         seconds = 2;
-    for (size_t i = 0; status == IGATA_OK && i < count; i++)
+    bool quiet = cli->quiet;
+    for (size_t i = 0; status == IGATA_OK && i < count; i++) {
+        cli->quiet |= i > 0; /* the notes are the same */
         status = prepare(&b[i], (unsigned)warmup);
+    }
+    cli->quiet = quiet;
     if (status == IGATA_OK)
         status = measure_all(b, count, runs, seconds);
     if (status != IGATA_OK)
