@@ -136,6 +136,12 @@ size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
 
 /* io: inputs, then outputs. state: igata_model_info.state_bytes, NULL if that is 0. */
 igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state);
+/* The same; *error (NULL allowed) becomes the run's error word: (node id << 8 | code) of the first index that was out
+ * of range, 0 if none was. */
+igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
+                              uint64_t *error);
+/* Name of the source node that an error word is about, as the model calls it; NULL if the artifact does not say. */
+const char *igata_error_node(const igata_model *model, uint64_t error);
 
 /* ---- running on threads that the caller brings ---------------------------------------------------------------------
  */
@@ -166,7 +172,7 @@ igata_status igata_work(igata_job *job, unsigned slot);
 /* begin + work in every slot through options.parallel_for. */
 igata_status igata_job_run(igata_job *job, const igata_model *model, size_t entry, void *const io[], void *workspace,
                            void *state);
-/* (node id << 8 | code) of the first error of the last run, 0 if none. */
+/* The error word of the last run (igata_run_report). */
 uint64_t igata_job_error(const igata_job *job);
 
 /* ---- a pool -------------------------------------------------------------------------------------------------- */
@@ -178,6 +184,8 @@ igata_status igata_pool_create(unsigned threads, unsigned spin_us, igata_pool **
 void igata_pool_destroy(igata_pool *pool);
 igata_status igata_pool_run(igata_pool *pool, const igata_model *model, size_t entry, void *const io[], void *workspace,
                             void *state);
+/* The error word of the last run (igata_run_report). */
+uint64_t igata_pool_error(const igata_pool *pool);
 /* Waits until no helper looks at a past run: needed before igata_close or before freeing what the run used. */
 void igata_pool_quiesce(igata_pool *pool);
 

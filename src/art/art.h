@@ -32,8 +32,8 @@ typedef struct ArtBuf {
 } ArtBuf;
 
 typedef struct ArtPhase {
-    uint32_t kernel;
-    uint64_t tiles; /* >= 1 */
+    uint32_t kernel; /* of its variant */
+    uint64_t tiles;  /* >= 1 */
     const ArtBuf *bufs;
     uint32_t n_bufs; /* <= ART_MAX_BUFS */
 } ArtPhase;
@@ -48,6 +48,9 @@ typedef struct ArtEntry {
     const char *name;
     const ArtValue *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
+} ArtEntry;
+
+typedef struct ArtBody {             /* an entry as one variant computes it */
     uint64_t workspace_bytes;        /* rounded up to ART_ALIGN here */
     uint64_t scratch_bytes_per_slot; /* rounded up to ART_ALIGN here; 0: none */
     const ArtPhase *phases;
@@ -55,7 +58,12 @@ typedef struct ArtEntry {
     const ArtPlan *plan;
     uint32_t n_plan;
     uint64_t peak_bytes, lower_bound_bytes;
-} ArtEntry;
+} ArtBody;
+
+typedef struct ArtNode { /* a node that kernels may name in their error word */
+    uint32_t id;
+    const char *name;
+} ArtNode;
 
 typedef struct ArtKernel {
     const char *symbol;  /* as gdb, perf and objdump show it; made unique and given the variant's suffix here */
@@ -66,7 +74,7 @@ typedef struct ArtKernel {
 } ArtKernel;
 
 typedef struct ArtDef {
-    uint32_t kernel;
+    uint32_t kernel;    /* of its variant */
     const char *symbol; /* the global function in the object that is this kernel */
 } ArtDef;
 
@@ -77,10 +85,14 @@ typedef struct ArtObject { /* a relocatable ELF file in memory */
     uint32_t n_defs;
 } ArtObject;
 
-/* The code of every kernel for one CPU level. Symbols of one variant do not see those of another. */
+/* All entries for one CPU level, scheduled for it: only values, states and weights are shared. Symbols of one variant
+ * do not see those of another. */
 typedef struct ArtVariant {
-    const char *name;     /* "x86-64-v3", "generic", a CPU name */
-    const char *features; /* LLVM feature list "+avx2,+fma,..."; NULL: what the level named `name` stands for */
+    const char *name;      /* "x86-64-v3", "generic", a CPU name */
+    const char *features;  /* LLVM feature list "+avx2,+fma,..."; NULL: what the level named `name` stands for */
+    const ArtBody *bodies; /* one an entry */
+    const ArtKernel *kernels;
+    uint32_t n_kernels;
     const ArtObject *objects;
     uint32_t n_objects;
     uint64_t code_bytes; /* filled by art_read: bytes of kernel code */
@@ -102,16 +114,16 @@ typedef struct ArtImage {
     bool ftz;
     const ArtEntry *entries;
     uint32_t n_entries;
-    const ArtKernel *kernels;
-    uint32_t n_kernels;
     const ArtVariant *variants;
     uint32_t n_variants;
     const ArtWeight *weights;
     uint32_t n_weights;
     const ArtValue *states;
     uint32_t n_states;
+    const ArtNode *nodes; /* ascending ids */
+    uint32_t n_nodes;
     uint8_t model_sha256[32], options_sha256[32];
-    uint8_t compiler_sha256[32];  /* computed from igata_version by the writer; filled by art_read */
+    uint8_t compiler_sha256[32]; /* computed from igata_version by the writer; filled by art_read */
     /* .o and .a only, may be empty: objects that define PREFIX_run and may refer to kernels (by ArtDef.symbol) and to
      * PREFIX_weights, which the writer defines. Without any the writer makes PREFIX_run itself. */
     const ArtObject *run_objects;

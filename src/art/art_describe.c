@@ -55,26 +55,32 @@ typedef struct Describe {
     Arena *arena;
     const ArtImage *image;
     Text strings;
+    Map *texts; /* interned text -> its offset */
     VEC(ArtRecEntry) entries;
+    VEC(ArtRecBody) bodies;
     VEC(ArtRecValue) values;
     VEC(int64_t) dims;
     VEC(ArtRecPhase) phases;
     VEC(ArtRecBuf) bufs;
     VEC(ArtRecKernel) kernels;
     VEC(ArtRecVariant) variants;
-    VEC(ArtRecCode) code;
     VEC(ArtRecWeight) weights;
     VEC(ArtRecPlan) plan;
     VEC(ArtRecValue) states;
+    VEC(ArtRecNode) nodes;
 } Describe;
 
+/* Equal texts are stored once: variants mostly say the same. */
 static ArtText add_text(Describe *d, const char *text)
 {
     if (!text || !*text)
         return 0;
-    size_t at = d->strings.len;
-    text_add_n(&d->strings, text, strlen(text) + 1);
-    return (ArtText)at;
+    void **slot = map_slot(d->texts, KEY(str_intern(d->ctx, text)));
+    if (!*slot) {
+        *slot = (void *)(uintptr_t)d->strings.len;
+        text_add_n(&d->strings, text, strlen(text) + 1);
+    }
+    return (ArtText)(uintptr_t)*slot;
 }
 
 static bool describe_value(Describe *d, const ArtValue *v, const char *what, ArtRecValue *rec)
@@ -109,28 +115,31 @@ static bool describe_values(Describe *d, const ArtValue *values, uint32_t n, con
 
 static bool describe_entry(Describe *d, const ArtEntry *e)
 {
-    ArtRecEntry rec = {.name = add_text(d, e->name),
-                       .n_inputs = e->n_inputs,
-                       .n_outputs = e->n_outputs,
-                       .first_value = d->values.len,
-                       .first_phase = d->phases.len,
-                       .n_phases = e->n_phases,
-                       .first_plan = d->plan.len,
-                       .n_plan = e->n_plan,
-                       .workspace_bytes = art_round(e->workspace_bytes, ART_ALIGN),
-                       .scratch_bytes = art_round(e->scratch_bytes_per_slot, ART_ALIGN),
-                       .peak_bytes = e->peak_bytes,
-                       .lower_bound_bytes = e->lower_bound_bytes};
-    if (!describe_values(d, e->inputs, e->n_inputs, "input") || !describe_values(d, e->outputs, e->n_outputs, "output"))
-        return false;
-    for (uint32_t i = 0; i < e->n_phases; i++) {
-        const ArtPhase *p = &e->phases[i];
-        if (p->n_bufs > ART_MAX_BUFS) {
-            const char *kernel = d->image->kernels[p->kernel].symbol;
+    ArtRecEntry rec = {
+        .name = add_text(d, e->name), .n_inputs = e->n_inputs, .n_outputs = e->n_outputs, .first_value = d->values.len};
+    vec_push(d->arena, &d->entries, rec);
+    return describe_values(d, e->inputs, e->n_inputs, "input") &&
+           describe_values(d, e->outputs, e->n_outputs, "output");
+}
+
+static bool describe_body(Describe *d, const ArtVariant *v, const ArtBody *body)
+{
+    ArtRecBody rec = {.first_phase = d->phases.len,
+                      .n_phases = body->n_phases,
+                      .first_plan = d->plan.len,
+                      .n_plan = body->n_plan,
+                      .workspace_bytes = art_round(body->workspace_bytes, ART_ALIGN),
+                      .scratch_bytes = art_round(body->scratch_bytes_per_slot, ART_ALIGN),
+                      .peak_bytes = body->peak_bytes,
+                      .lower_bound_bytes = body->lower_bound_bytes};
+    vec_push(d->arena, &d->bodies, rec);
+    for (uint32_t i = 0; i < body->n_phases; i++) {
+        const ArtPhase *p = &body->phases[i];
+        IG_CHECK(d->ctx, p->kernel < v->n_kernels);
+        if (p->n_bufs > ART_MAX_BUFS)
             return diag_report(d->ctx, 0, DIAG_art_limit,
-                               str_format(d->ctx, "kernel '%s' has %u buffers, at most %d are supported", kernel,
-                                          p->n_bufs, ART_MAX_BUFS));
-        }
+                               str_format(d->ctx, "kernel '%s' has %u buffers, at most %d are supported",
+                                          v->kernels[p->kernel].symbol, p->n_bufs, ART_MAX_BUFS));
         ArtRecPhase phase = {.kernel = p->kernel, .n_bufs = p->n_bufs, .first_buf = d->bufs.len, .tiles = p->tiles};
         vec_push(d->arena, &d->phases, phase);
         for (uint32_t b = 0; b < p->n_bufs; b++) {
@@ -138,37 +147,37 @@ static bool describe_entry(Describe *d, const ArtEntry *e)
             vec_push(d->arena, &d->bufs, buf);
         }
     }
-    for (uint32_t i = 0; i < e->n_plan; i++) {
-        const ArtPlan *p = &e->plan[i];
+    for (uint32_t i = 0; i < body->n_plan; i++) {
+        const ArtPlan *p = &body->plan[i];
         ArtRecPlan plan = {add_text(d, p->name), p->first, p->last, 0, p->offset, p->bytes};
         vec_push(d->arena, &d->plan, plan);
     }
-    vec_push(d->arena, &d->entries, rec);
     return true;
 }
 
-static bool describe_code(Describe *d)
+static bool describe_variant(Describe *d, const ArtVariant *v)
 {
     const ArtImage *image = d->image;
-    for (uint32_t i = 0; i < image->n_kernels; i++) {
-        const ArtKernel *k = &image->kernels[i];
-        ArtRecKernel rec = {add_text(d, k->symbol),
-                            add_text(d, k->nodes),
-                            add_text(d, k->line),
-                            add_text(d, k->classes),
-                            k->flops,
-                            k->bytes};
-        vec_push(d->arena, &d->kernels, rec);
+    ArtRecVariant rec = {.name = add_text(d, v->name),
+                         .first_kernel = d->kernels.len,
+                         .n_kernels = v->n_kernels,
+                         .first_body = d->bodies.len};
+    if (!art_cpu_features(d->ctx, image->machine, v->name, v->features, &rec.features))
+        return false;
+    vec_push(d->arena, &d->variants, rec);
+    for (uint32_t i = 0; i < v->n_kernels; i++) {
+        const ArtKernel *k = &v->kernels[i];
+        ArtRecKernel kernel = {.symbol = add_text(d, k->symbol),
+                               .nodes = add_text(d, k->nodes),
+                               .line = add_text(d, k->line),
+                               .classes = add_text(d, k->classes),
+                               .flops = k->flops,
+                               .bytes = k->bytes};
+        vec_push(d->arena, &d->kernels, kernel);
     }
-    for (uint32_t v = 0; v < image->n_variants; v++) {
-        ArtRecVariant rec = {.name = add_text(d, image->variants[v].name), .first_code = d->code.len};
-        if (!art_cpu_features(d->ctx, image->machine, image->variants[v].name, image->variants[v].features,
-                              &rec.features))
+    for (uint32_t i = 0; i < image->n_entries; i++)
+        if (!describe_body(d, v, &v->bodies[i]))
             return false;
-        vec_push(d->arena, &d->variants, rec);
-        for (uint32_t k = 0; k < image->n_kernels; k++)
-            vec_push(d->arena, &d->code, (ArtRecCode){0});
-    }
     return true;
 }
 
@@ -186,14 +195,15 @@ static ArtHeader *assemble(Describe *d, ArtHeader *head)
         {&head->entries, d->entries.data, d->entries.len, sizeof(ArtRecEntry)},
         {&head->values, d->values.data, d->values.len, sizeof(ArtRecValue)},
         {&head->dims, d->dims.data, d->dims.len, sizeof(int64_t)},
+        {&head->bodies, d->bodies.data, d->bodies.len, sizeof(ArtRecBody)},
         {&head->phases, d->phases.data, d->phases.len, sizeof(ArtRecPhase)},
         {&head->bufs, d->bufs.data, d->bufs.len, sizeof(ArtRecBuf)},
         {&head->kernels, d->kernels.data, d->kernels.len, sizeof(ArtRecKernel)},
         {&head->variants, d->variants.data, d->variants.len, sizeof(ArtRecVariant)},
-        {&head->code, d->code.data, d->code.len, sizeof(ArtRecCode)},
         {&head->weight_list, d->weights.data, d->weights.len, sizeof(ArtRecWeight)},
         {&head->plan, d->plan.data, d->plan.len, sizeof(ArtRecPlan)},
         {&head->states, d->states.data, d->states.len, sizeof(ArtRecValue)},
+        {&head->nodes, d->nodes.data, d->nodes.len, sizeof(ArtRecNode)},
         {&head->strings, d->strings.data, d->strings.len, 1},
     };
     uint64_t size = sizeof *head;
@@ -219,6 +229,7 @@ static ArtHeader *assemble(Describe *d, ArtHeader *head)
 ArtHeader *art_describe(Context *ctx, Arena *arena, const ArtImage *image)
 {
     Describe d = {.ctx = ctx, .arena = arena, .image = image};
+    d.texts = map_create(arena);
     text_init(&d.strings, arena);
     text_add_n(&d.strings, "", 1); /* text 0 */
     ArtHeader head = {.version = ART_FORMAT_VERSION,
@@ -246,12 +257,18 @@ ArtHeader *art_describe(Context *ctx, Arena *arena, const ArtImage *image)
     for (uint32_t i = 0; i < image->n_entries; i++)
         if (!describe_entry(&d, &image->entries[i]))
             return NULL;
-    if (!describe_code(&d))
-        return NULL;
+    for (uint32_t i = 0; i < image->n_variants; i++)
+        if (!describe_variant(&d, &image->variants[i]))
+            return NULL;
     for (uint32_t i = 0; i < image->n_weights; i++) {
         const ArtWeight *w = &image->weights[i];
         ArtRecWeight rec = {add_text(&d, w->name), 0, w->offset, w->bytes};
         vec_push(arena, &d.weights, rec);
+    }
+    for (uint32_t i = 0; i < image->n_nodes; i++) {
+        ArtRecNode rec = {image->nodes[i].id, add_text(&d, image->nodes[i].name)};
+        IG_CHECK(ctx, i == 0 || image->nodes[i - 1].id < rec.id);
+        vec_push(arena, &d.nodes, rec);
     }
     ArtHeader *out = assemble(&d, &head);
     if (!out)

@@ -63,9 +63,9 @@ typedef struct Link {
     LinkObject *objects;
     uint32_t n_objects;
     LinkPart parts[OUT_COUNT];
-    Map **globals;       /* per variant, and one for the run objects: interned name -> LinkSymbol */
-    Str weights_symbol;  /* may be referred to without a definition; NULL: none */
-    LinkSymbol *kernels; /* [variant * n_kernels + kernel] */
+    Map **globals;        /* per variant, and one for the run objects: interned name -> LinkSymbol */
+    Str weights_symbol;   /* may be referred to without a definition; NULL: none */
+    LinkSymbol **kernels; /* [variant][kernel] */
 } Link;
 
 /* Parses all objects, places their sections, finds kernels. Run objects take part if `prefix` is given. */
@@ -112,7 +112,8 @@ void frame_write_header(uint8_t *out, uint64_t out_address, const uint8_t *eh_fr
 /* The description as bytes, all but what depends on the layout (code, weights, file_bytes, build_id). */
 ArtHeader *art_describe(Context *ctx, Arena *arena, const ArtImage *image);
 
-/* ---- art_read.c --------------------------------------------------------------------------------------------------- */
+/* ---- art_read.c ---------------------------------------------------------------------------------------------------
+ */
 
 /* A description that art_check has accepted; what is returned refers to it. */
 ArtInfo *art_decode(Context *ctx, const ArtHeader *header);

@@ -159,7 +159,7 @@ static Str shown_name(Link *link, Map *taken, uint32_t variant, uint32_t kernel)
     const ArtImage *image = link->image;
     Text text;
     text_init(&text, link->arena);
-    for (const char *p = art_or_empty(image->kernels[kernel].symbol); *p; p++)
+    for (const char *p = art_or_empty(image->variants[variant].kernels[kernel].symbol); *p; p++)
         text_add_n(&text, isalnum((unsigned char)*p) || *p == '_' || *p == '.' || *p == '$' ? p : "_", 1);
     if (text.len == 0)
         text_add(&text, "kernel");
@@ -179,7 +179,9 @@ static bool find_kernels(Link *link)
 {
     const ArtImage *image = link->image;
     Map *taken = map_create(link->arena);
-    link->kernels = ARENA_ARRAY(link->arena, LinkSymbol, (size_t)image->n_variants * image->n_kernels + 1);
+    link->kernels = ARENA_ARRAY(link->arena, LinkSymbol *, (size_t)image->n_variants + 1);
+    for (uint32_t v = 0; v < image->n_variants; v++)
+        link->kernels[v] = ARENA_ARRAY(link->arena, LinkSymbol, (size_t)image->variants[v].n_kernels + 1);
     bool good = true;
     for (uint32_t i = 0; i < link->n_objects; i++) {
         LinkObject *o = &link->objects[i];
@@ -188,20 +190,21 @@ static bool find_kernels(Link *link)
         for (uint32_t d = 0; d < o->object->n_defs; d++) {
             const ArtDef *def = &o->object->defs[d];
             LinkSymbol *symbol = map_get(link->globals[o->variant], KEY(str_intern(link->ctx, def->symbol)));
-            IG_CHECK(link->ctx, def->kernel < image->n_kernels);
+            IG_CHECK(link->ctx, def->kernel < image->variants[o->variant].n_kernels);
             if (!symbol || symbol->object != o || o->sections[o->symbols[symbol->index].st_shndx].out != OUT_TEXT) {
                 good = bad_object(link, o, str_format(link->ctx, "it does not define kernel '%s'", def->symbol));
                 continue;
             }
-            link->kernels[(size_t)o->variant * image->n_kernels + def->kernel] = *symbol;
+            link->kernels[o->variant][def->kernel] = *symbol;
             if (!o->shown[symbol->index])
                 o->shown[symbol->index] = shown_name(link, taken, o->variant, def->kernel);
         }
     }
     for (uint32_t v = 0; good && v < image->n_variants; v++)
-        for (uint32_t k = 0; k < image->n_kernels; k++)
-            if (!link->kernels[(size_t)v * image->n_kernels + k].object)
-                good = diag_report(link->ctx, 0, DIAG_art_kernel, image->kernels[k].symbol, image->variants[v].name);
+        for (uint32_t k = 0; k < image->variants[v].n_kernels; k++)
+            if (!link->kernels[v][k].object)
+                good = diag_report(link->ctx, 0, DIAG_art_kernel, image->variants[v].kernels[k].symbol,
+                                   image->variants[v].name);
     return good;
 }
 

@@ -378,6 +378,7 @@ bool art_write_h(Context *ctx, const ArtImage *image, const char *prefix, const 
     }
     const ArtRecEntry *e = ART_TABLE(h, entries, ArtRecEntry);
     const ArtRecValue *values = ART_TABLE(h, values, ArtRecValue) + e->first_value;
+    const ArtRecBody *body = ART_TABLE(h, bodies, ArtRecBody); /* of the one variant */
     char *macro = arena_printf(arena, "%s", prefix);
     for (char *p = macro; *p; p++)
         *p = (char)toupper((unsigned char)*p);
@@ -392,7 +393,8 @@ bool art_write_h(Context *ctx, const ArtImage *image, const char *prefix, const 
     add_values(&text, macro, "INPUT", h, values, e->n_inputs);
     add_values(&text, macro, "OUTPUT", h, values + e->n_inputs, e->n_outputs);
     text_addf(&text, "#define %s_WORKSPACE_BYTES %llu\n#define %s_STATE_BYTES %llu\n\n", macro,
-              (unsigned long long)(e->workspace_bytes + e->scratch_bytes), macro, (unsigned long long)h->state_bytes);
+              (unsigned long long)(body->workspace_bytes + body->scratch_bytes), macro,
+              (unsigned long long)h->state_bytes);
     text_addf(&text,
               "#ifdef __cplusplus\nextern \"C\"\n#endif\nint %s_run(const void *const in[], void *const out[], "
               "void *workspace, void *state);\n\n#endif\n",

@@ -30,7 +30,7 @@ static ArtValue *read_values(Arena *arena, const ArtHeader *h, const ArtRecValue
     return values;
 }
 
-static ArtPhase *read_phases(Arena *arena, const ArtHeader *h, const ArtRecEntry *e)
+static ArtPhase *read_phases(Arena *arena, const ArtHeader *h, const ArtRecBody *e)
 {
     ArtPhase *phases = ARENA_ARRAY(arena, ArtPhase, (size_t)e->n_phases + 1);
     const ArtRecPhase *recs = ART_TABLE(h, phases, ArtRecPhase) + e->first_phase;
@@ -44,7 +44,7 @@ static ArtPhase *read_phases(Arena *arena, const ArtHeader *h, const ArtRecEntry
     return phases;
 }
 
-static ArtPlan *read_plan(Arena *arena, const ArtHeader *h, const ArtRecEntry *e)
+static ArtPlan *read_plan(Arena *arena, const ArtHeader *h, const ArtRecBody *e)
 {
     ArtPlan *plan = ARENA_ARRAY(arena, ArtPlan, (size_t)e->n_plan + 1);
     const ArtRecPlan *recs = ART_TABLE(h, plan, ArtRecPlan) + e->first_plan;
@@ -64,43 +64,63 @@ static void read_entries(Arena *arena, const ArtHeader *h, ArtImage *image)
                                 .inputs = read_values(arena, h, values, e->n_inputs),
                                 .outputs = read_values(arena, h, values + e->n_inputs, e->n_outputs),
                                 .n_inputs = e->n_inputs,
-                                .n_outputs = e->n_outputs,
-                                .workspace_bytes = e->workspace_bytes,
-                                .scratch_bytes_per_slot = e->scratch_bytes,
-                                .phases = read_phases(arena, h, e),
-                                .n_phases = e->n_phases,
-                                .plan = read_plan(arena, h, e),
-                                .n_plan = e->n_plan,
-                                .peak_bytes = e->peak_bytes,
-                                .lower_bound_bytes = e->lower_bound_bytes};
+                                .n_outputs = e->n_outputs};
     }
     image->entries = entries;
     image->n_entries = h->entries.count;
 }
 
-static void read_code(Arena *arena, const ArtHeader *h, ArtImage *image)
+static ArtBody *read_bodies(Arena *arena, const ArtHeader *h, const ArtRecVariant *v)
 {
-    ArtKernel *kernels = ARENA_ARRAY(arena, ArtKernel, (size_t)h->kernels.count + 1);
-    for (uint32_t i = 0; i < h->kernels.count; i++) {
-        const ArtRecKernel *k = ART_TABLE(h, kernels, ArtRecKernel) + i;
-        kernels[i] = (ArtKernel){art_text(h, k->symbol),
-                                 art_text(h, k->nodes),
-                                 art_text(h, k->line),
-                                 art_text(h, k->classes),
-                                 k->flops,
-                                 k->bytes};
+    ArtBody *bodies = ARENA_ARRAY(arena, ArtBody, (size_t)h->entries.count + 1);
+    for (uint32_t i = 0; i < h->entries.count; i++) {
+        const ArtRecBody *rec = ART_TABLE(h, bodies, ArtRecBody) + v->first_body + i;
+        bodies[i] = (ArtBody){.workspace_bytes = rec->workspace_bytes,
+                              .scratch_bytes_per_slot = rec->scratch_bytes,
+                              .phases = read_phases(arena, h, rec),
+                              .n_phases = rec->n_phases,
+                              .plan = read_plan(arena, h, rec),
+                              .n_plan = rec->n_plan,
+                              .peak_bytes = rec->peak_bytes,
+                              .lower_bound_bytes = rec->lower_bound_bytes};
     }
+    return bodies;
+}
+
+static void read_variants(Arena *arena, const ArtHeader *h, ArtImage *image)
+{
     ArtVariant *variants = ARENA_ARRAY(arena, ArtVariant, (size_t)h->variants.count + 1);
     for (uint32_t i = 0; i < h->variants.count; i++) {
         const ArtRecVariant *v = ART_TABLE(h, variants, ArtRecVariant) + i;
-        variants[i].name = art_text(h, v->name);
-        for (uint32_t k = 0; k < h->kernels.count; k++)
-            variants[i].code_bytes += ART_TABLE(h, code, ArtRecCode)[v->first_code + k].bytes;
+        ArtKernel *kernels = ARENA_ARRAY(arena, ArtKernel, (size_t)v->n_kernels + 1);
+        variants[i] = (ArtVariant){.name = art_text(h, v->name),
+                                   .bodies = read_bodies(arena, h, v),
+                                   .kernels = kernels,
+                                   .n_kernels = v->n_kernels};
+        for (uint32_t k = 0; k < v->n_kernels; k++) {
+            const ArtRecKernel *rec = ART_TABLE(h, kernels, ArtRecKernel) + v->first_kernel + k;
+            kernels[k] = (ArtKernel){art_text(h, rec->symbol),
+                                     art_text(h, rec->nodes),
+                                     art_text(h, rec->line),
+                                     art_text(h, rec->classes),
+                                     rec->flops,
+                                     rec->bytes};
+            variants[i].code_bytes += rec->code_bytes;
+        }
     }
-    image->kernels = kernels;
-    image->n_kernels = h->kernels.count;
     image->variants = variants;
     image->n_variants = h->variants.count;
+}
+
+static void read_nodes(Arena *arena, const ArtHeader *h, ArtImage *image)
+{
+    ArtNode *nodes = ARENA_ARRAY(arena, ArtNode, (size_t)h->nodes.count + 1);
+    for (uint32_t i = 0; i < h->nodes.count; i++) {
+        const ArtRecNode *rec = ART_TABLE(h, nodes, ArtRecNode) + i;
+        nodes[i] = (ArtNode){rec->id, art_text(h, rec->name)};
+    }
+    image->nodes = nodes;
+    image->n_nodes = h->nodes.count;
 }
 
 ArtInfo *art_decode(Context *ctx, const ArtHeader *h)
@@ -120,7 +140,8 @@ ArtInfo *art_decode(Context *ctx, const ArtHeader *h)
     memcpy(image->options_sha256, h->options_sha256, 32);
     memcpy(image->compiler_sha256, h->compiler_sha256, 32);
     read_entries(arena, h, image);
-    read_code(arena, h, image);
+    read_variants(arena, h, image);
+    read_nodes(arena, h, image);
     ArtWeight *weights = ARENA_ARRAY(arena, ArtWeight, (size_t)h->weight_list.count + 1);
     for (uint32_t i = 0; i < h->weight_list.count; i++) {
         const ArtRecWeight *w = ART_TABLE(h, weight_list, ArtRecWeight) + i;

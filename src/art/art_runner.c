@@ -192,19 +192,19 @@ static void arm_end(Runner *r, uint32_t frame)
 
 /* ---- the function ----------------------------------------------------------------------------------------------- */
 
-static void emit(Runner *r, const ArtEntry *e, bool x86, bool ftz)
+static void emit(Runner *r, const ArtBody *body, bool x86, bool ftz)
 {
     uint32_t most = 1;
-    for (uint32_t p = 0; p < e->n_phases; p++)
-        most = e->phases[p].n_bufs > most ? e->phases[p].n_bufs : most;
+    for (uint32_t p = 0; p < body->n_phases; p++)
+        most = body->phases[p].n_bufs > most ? body->phases[p].n_bufs : most;
     r->table = 8 * most;
     uint32_t frame = (uint32_t)art_round(r->table + 16, 16) + (x86 ? 8 : 0); /* x86-64: 6 registers pushed, 8 off 16 */
     (x86 ? x86_begin : arm_begin)(r, frame, ftz);
-    for (uint32_t p = 0; p < e->n_phases; p++) {
-        const ArtPhase *phase = &e->phases[p];
+    for (uint32_t p = 0; p < body->n_phases; p++) {
+        const ArtPhase *phase = &body->phases[p];
         for (uint32_t i = 0; i < phase->n_bufs; i++) {
             const ArtBuf *b = &phase->bufs[i];
-            uint64_t scratch = b->kind == ART_SCRATCH ? art_round(e->workspace_bytes, ART_ALIGN) : 0;
+            uint64_t scratch = b->kind == ART_SCRATCH ? art_round(body->workspace_bytes, ART_ALIGN) : 0;
             (x86 ? x86_buffer : arm_buffer)(r, i, b->kind, b->index, b->offset + scratch);
         }
         (x86 ? x86_call : arm_call)(r, SYM_KERNELS + phase->kernel, phase->tiles);
@@ -226,11 +226,12 @@ void runner_make(Link *link, const char *prefix, LinkObject *out)
 {
     const ArtImage *image = link->image;
     Context *ctx = link->ctx;
+    const ArtVariant *variant = &image->variants[0];
     Runner r = {.link = link};
-    emit(&r, &image->entries[0], image->machine == ART_X86_64, image->ftz);
+    emit(&r, &variant->bodies[0], image->machine == ART_X86_64, image->ftz);
     static const ArtObject no_object;
     *out = (LinkObject){.variant = image->n_variants, .object = &no_object, .n_sections = 2};
-    out->n_symbols = SYM_KERNELS + image->n_kernels;
+    out->n_symbols = SYM_KERNELS + variant->n_kernels;
     out->sections = ARENA_ARRAY(link->arena, LinkSection, 2);
     out->symbols = ARENA_ARRAY(link->arena, Elf64_Sym, out->n_symbols);
     out->names = ARENA_ARRAY(link->arena, const char *, out->n_symbols);
@@ -247,8 +248,8 @@ void runner_make(Link *link, const char *prefix, LinkObject *out)
     out->names[0] = "";
     out->names[SYM_RUN] = str_format(ctx, "%s_run", prefix);
     out->names[SYM_WEIGHTS] = link->weights_symbol;
-    for (uint32_t k = 0; k < image->n_kernels; k++)
-        out->names[SYM_KERNELS + k] = str_intern(ctx, kernel_symbol(&image->variants[0], k));
+    for (uint32_t k = 0; k < variant->n_kernels; k++)
+        out->names[SYM_KERNELS + k] = str_intern(ctx, kernel_symbol(variant, k));
     for (uint32_t i = SYM_WEIGHTS; i < out->n_symbols; i++)
         out->symbols[i].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE);
 }

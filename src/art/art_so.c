@@ -276,15 +276,16 @@ static void finish_description(So *so)
     uint64_t at = so->sections[S_NOTE].sh_addr + NOTE_HEAD;
     const ArtImage *image = so->image;
     ArtHeader *h = so->desc;
-    ArtRecCode *code = (ArtRecCode *)(void *)((uint8_t *)h + h->code.at);
+    ArtRecKernel *kernel = (ArtRecKernel *)(void *)((uint8_t *)h + h->kernels.at);
     h->file_bytes = so->file_bytes;
     h->weights = h->weights_bytes ? (int64_t)(so->sections[S_WEIGHTS].sh_addr - at) : 0;
     h->weights_offset = h->weights_bytes ? so->sections[S_WEIGHTS].sh_offset : 0;
-    for (uint32_t i = 0; i < image->n_variants * image->n_kernels; i++) {
-        LinkSymbol symbol = so->link.kernels[i];
-        code[i].at = (int32_t)(int64_t)(link_address(&so->link, symbol) - at);
-        code[i].bytes = (uint32_t)symbol.object->symbols[symbol.index].st_size;
-    }
+    for (uint32_t v = 0; v < image->n_variants; v++)
+        for (uint32_t k = 0; k < image->variants[v].n_kernels; k++, kernel++) {
+            LinkSymbol symbol = so->link.kernels[v][k];
+            kernel->code = (int32_t)(int64_t)(link_address(&so->link, symbol) - at);
+            kernel->code_bytes = (uint32_t)symbol.object->symbols[symbol.index].st_size;
+        }
 }
 
 static uint32_t make_segments(const So *so, Elf64_Phdr *ph)

@@ -4,6 +4,8 @@
  *
  * An artifact is an ELF64 little-endian shared object. A PT_NOTE named "igata" holds one ArtHeader followed by tables
  * of fixed-size records; everything that inspection and running need is in it, and it is readable without loading code.
+ * CPU variants share inputs, outputs, states and weights; each has kernels of its own and, for every entry, a body:
+ * phases, memory plan, bytes of workspace.
  * No field is an address: tables are (bytes from the header, count), texts are offsets into the string table, code and
  * weights are distances from the header in the loaded image, so the loader has nothing to relocate. The dynamic symbol
  * `igata_artifact` is the header. All numbers are little-endian, every table starts at a multiple of 8.
@@ -23,7 +25,7 @@
 
 #define ART_MAGIC "IGATA\r\n\032"
 #define ART_TRAILER_MAGIC "IGATAEND"
-#define ART_FORMAT_VERSION 1
+#define ART_FORMAT_VERSION 2
 #define ART_NOTE_NAME "igata" /* 6 bytes with NUL; the description starts 20 bytes into the note */
 #define ART_NOTE_TYPE 1
 #define ART_SYMBOL "igata_artifact"
@@ -60,12 +62,14 @@ typedef struct ArtRecValue { /* an input, an output or a state */
 typedef struct ArtRecEntry {
     ArtText name;
     uint32_t n_inputs, n_outputs, first_value; /* inputs, then outputs, in `values` */
+} ArtRecEntry;
+typedef struct ArtRecBody { /* an entry as one variant computes it */
     uint32_t first_phase, n_phases, first_plan, n_plan;
     uint64_t workspace_bytes, scratch_bytes; /* multiples of ART_ALIGN; scratch: one thread slot */
     uint64_t peak_bytes, lower_bound_bytes;
-} ArtRecEntry;
+} ArtRecBody;
 typedef struct ArtRecPhase {
-    uint32_t kernel, n_bufs, first_buf, reserved;
+    uint32_t kernel, n_bufs, first_buf, reserved; /* kernel: counted from the variant's first */
     uint64_t tiles; /* >= 1, <= INT64_MAX */
 } ArtRecPhase;
 typedef struct ArtRecBuf {
@@ -74,17 +78,19 @@ typedef struct ArtRecBuf {
 } ArtRecBuf;
 typedef struct ArtRecKernel {
     ArtText symbol, nodes, line, classes;
+    int32_t code; /* address of the function minus address of the header */
+    uint32_t code_bytes;
     uint64_t flops, bytes;
 } ArtRecKernel;
 typedef struct ArtRecVariant {
     ArtText name;
-    uint32_t first_code; /* one ArtRecCode a kernel */
-    uint64_t features;   /* ART_CPU_*: all must be there */
+    uint32_t first_kernel, n_kernels, first_body; /* one body an entry */
+    uint64_t features;                            /* ART_CPU_*: all must be there */
 } ArtRecVariant;
-typedef struct ArtRecCode {
-    int32_t at; /* address of the function minus address of the header */
-    uint32_t bytes;
-} ArtRecCode;
+typedef struct ArtRecNode { /* a node that a kernel may name in its error word; ids ascend */
+    uint32_t id;
+    ArtText name;
+} ArtRecNode;
 typedef struct ArtRecWeight {
     ArtText name;
     uint32_t reserved;
@@ -92,7 +98,7 @@ typedef struct ArtRecWeight {
 } ArtRecWeight;
 typedef struct ArtRecPlan {
     ArtText name;
-    uint32_t first, last, reserved; /* phases of its entry, inclusive */
+    uint32_t first, last, reserved; /* phases of its body, inclusive */
     uint64_t offset, bytes;         /* in the workspace */
 } ArtRecPlan;
 
@@ -106,7 +112,7 @@ typedef struct ArtHeader {
     uint64_t state_bytes;
     uint64_t build_id; /* first 8 bytes of the build id, to tell a mapped file from the loaded one */
     ArtText igata_version, triple, opt_level, reserved;
-    ArtRef strings, entries, values, dims, phases, bufs, kernels, variants, code, weight_list, plan, states;
+    ArtRef strings, entries, values, dims, bodies, phases, bufs, kernels, variants, weight_list, plan, states, nodes;
     uint8_t model_sha256[32], options_sha256[32], compiler_sha256[32];
 } ArtHeader;
 typedef struct ArtTrailer {
@@ -114,10 +120,10 @@ typedef struct ArtTrailer {
     uint8_t sha256[32];
 } ArtTrailer;
 
-_Static_assert(sizeof(ArtRecValue) == 32 && sizeof(ArtRecEntry) == 64 && sizeof(ArtRecPhase) == 24, "file format");
-_Static_assert(sizeof(ArtRecBuf) == 16 && sizeof(ArtRecKernel) == 32 && sizeof(ArtRecVariant) == 16, "file format");
-_Static_assert(sizeof(ArtRecCode) == 8 && sizeof(ArtRecWeight) == 24 && sizeof(ArtRecPlan) == 32, "file format");
-_Static_assert(sizeof(ArtHeader) == 280 && sizeof(ArtTrailer) == 40, "file format");
+_Static_assert(sizeof(ArtRecValue) == 32 && sizeof(ArtRecEntry) == 16 && sizeof(ArtRecBody) == 48, "file format");
+_Static_assert(sizeof(ArtRecPhase) == 24 && sizeof(ArtRecBuf) == 16 && sizeof(ArtRecKernel) == 40, "file format");
+_Static_assert(sizeof(ArtRecVariant) == 24 && sizeof(ArtRecWeight) == 24 && sizeof(ArtRecPlan) == 32, "file format");
+_Static_assert(sizeof(ArtRecNode) == 8 && sizeof(ArtHeader) == 288 && sizeof(ArtTrailer) == 40, "file format");
 
 /* CPU features a variant may require. The numbers are part of the format. CPUID places: Intel SDM vol. 2A, CPUID. */
 #define ART_CPU_X86_FEATURES(F)                                                                                        \
@@ -163,6 +169,23 @@ static inline bool art_in(uint64_t offset, uint64_t bytes, uint64_t limit)
     return offset <= limit && bytes <= limit - offset;
 }
 
+/* The name of a node by its id, or NULL. */
+static inline const char *art_node_name(const ArtHeader *h, uint64_t id)
+{
+    const ArtRecNode *nodes = ART_TABLE(h, nodes, ArtRecNode);
+    uint32_t lo = 0, hi = h->nodes.count;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (nodes[mid].id == id)
+            return art_text(h, nodes[mid].name);
+        if (nodes[mid].id < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
 static inline bool art_check_table(const ArtHeader *h, ArtRef ref, size_t record, size_t align)
 {
     return ref.at % align == 0 && ref.at >= sizeof(ArtHeader) && art_in(ref.at, (uint64_t)ref.count * record, h->bytes);
@@ -173,9 +196,10 @@ static inline bool art_check_value(const ArtHeader *h, const ArtRecValue *v)
     return v->name < h->strings.count && v->rank <= ART_MAX_RANK && art_in(v->first_dim, v->rank, h->dims.count);
 }
 
-static inline bool art_check_phase(const ArtHeader *h, const ArtRecEntry *e, const ArtRecPhase *p)
+static inline bool art_check_phase(const ArtHeader *h, const ArtRecVariant *v, const ArtRecEntry *e,
+                                   const ArtRecBody *body, const ArtRecPhase *p)
 {
-    if (p->kernel >= h->kernels.count || p->n_bufs > ART_MAX_BUFS || p->tiles == 0 || p->tiles > INT64_MAX ||
+    if (p->kernel >= v->n_kernels || p->n_bufs > ART_MAX_BUFS || p->tiles == 0 || p->tiles > INT64_MAX ||
         !art_in(p->first_buf, p->n_bufs, h->bufs.count))
         return false;
     const ArtRecBuf *bufs = ART_TABLE(h, bufs, ArtRecBuf) + p->first_buf;
@@ -185,10 +209,10 @@ static inline bool art_check_phase(const ArtHeader *h, const ArtRecEntry *e, con
         uint64_t limit = 0;
         switch (b->kind) {
         case ART_WORKSPACE:
-            limit = e->workspace_bytes;
+            limit = body->workspace_bytes;
             break;
         case ART_SCRATCH:
-            limit = e->scratch_bytes;
+            limit = body->scratch_bytes;
             break;
         case ART_WEIGHTS:
             limit = h->weights_bytes;
@@ -215,19 +239,51 @@ static inline bool art_check_phase(const ArtHeader *h, const ArtRecEntry *e, con
     return true;
 }
 
-static inline bool art_check_entry(const ArtHeader *h, const ArtRecEntry *e)
+static inline bool art_check_body(const ArtHeader *h, const ArtRecVariant *v, const ArtRecEntry *e,
+                                  const ArtRecBody *body)
 {
     const uint64_t limit = UINT64_C(1) << 56; /* sums of a few such sizes stay far from overflow */
-    if (e->name >= h->strings.count || !art_in(e->first_phase, e->n_phases, h->phases.count) ||
-        !art_in(e->first_plan, e->n_plan, h->plan.count) ||
-        !art_in(e->first_value, (uint64_t)e->n_inputs + e->n_outputs, h->values.count) ||
-        e->workspace_bytes % ART_ALIGN || e->scratch_bytes % ART_ALIGN || e->workspace_bytes > limit ||
-        e->scratch_bytes > limit >> 16)
+    if (!art_in(body->first_phase, body->n_phases, h->phases.count) ||
+        !art_in(body->first_plan, body->n_plan, h->plan.count) || body->workspace_bytes % ART_ALIGN ||
+        body->scratch_bytes % ART_ALIGN || body->workspace_bytes > limit || body->scratch_bytes > limit >> 16)
         return false;
-    for (uint32_t i = 0; i < e->n_phases; i++)
-        if (!art_check_phase(h, e, ART_TABLE(h, phases, ArtRecPhase) + e->first_phase + i))
+    for (uint32_t i = 0; i < body->n_phases; i++)
+        if (!art_check_phase(h, v, e, body, ART_TABLE(h, phases, ArtRecPhase) + body->first_phase + i))
             return false;
     return true;
+}
+
+/* Needs the entries to have been checked. */
+static inline bool art_check_variant(const ArtHeader *h, const ArtRecVariant *v)
+{
+    if (v->name >= h->strings.count || !art_in(v->first_kernel, v->n_kernels, h->kernels.count) ||
+        !art_in(v->first_body, h->entries.count, h->bodies.count))
+        return false;
+    for (uint32_t i = 0; i < h->entries.count; i++)
+        if (!art_check_body(h, v, ART_TABLE(h, entries, ArtRecEntry) + i,
+                            ART_TABLE(h, bodies, ArtRecBody) + v->first_body + i))
+            return false;
+    return true;
+}
+
+static inline bool art_check_entry(const ArtHeader *h, const ArtRecEntry *e)
+{
+    return e->name < h->strings.count &&
+           art_in(e->first_value, (uint64_t)e->n_inputs + e->n_outputs, h->values.count);
+}
+
+static inline bool art_check_tables(const ArtHeader *h)
+{
+    return art_check_table(h, h->strings, 1, 1) && art_check_table(h, h->entries, sizeof(ArtRecEntry), 8) &&
+           art_check_table(h, h->values, sizeof(ArtRecValue), 8) && art_check_table(h, h->dims, 8, 8) &&
+           art_check_table(h, h->bodies, sizeof(ArtRecBody), 8) &&
+           art_check_table(h, h->phases, sizeof(ArtRecPhase), 8) && art_check_table(h, h->bufs, sizeof(ArtRecBuf), 8) &&
+           art_check_table(h, h->kernels, sizeof(ArtRecKernel), 8) &&
+           art_check_table(h, h->variants, sizeof(ArtRecVariant), 8) &&
+           art_check_table(h, h->weight_list, sizeof(ArtRecWeight), 8) &&
+           art_check_table(h, h->plan, sizeof(ArtRecPlan), 8) &&
+           art_check_table(h, h->states, sizeof(ArtRecValue), 8) &&
+           art_check_table(h, h->nodes, sizeof(ArtRecNode), 8);
 }
 
 /* Whether a description of at most `available` bytes is sound: every table, text and index in it lies inside it.
@@ -237,14 +293,7 @@ static inline bool art_check(const ArtHeader *h, uint64_t available)
     if (available < sizeof *h || memcmp(h->magic, ART_MAGIC, 8) != 0 || h->version != ART_FORMAT_VERSION ||
         h->bytes > available || h->bytes < sizeof *h)
         return false;
-    if (!art_check_table(h, h->strings, 1, 1) || !art_check_table(h, h->entries, sizeof(ArtRecEntry), 8) ||
-        !art_check_table(h, h->values, sizeof(ArtRecValue), 8) || !art_check_table(h, h->dims, 8, 8) ||
-        !art_check_table(h, h->phases, sizeof(ArtRecPhase), 8) || !art_check_table(h, h->bufs, sizeof(ArtRecBuf), 8) ||
-        !art_check_table(h, h->kernels, sizeof(ArtRecKernel), 8) ||
-        !art_check_table(h, h->variants, sizeof(ArtRecVariant), 8) ||
-        !art_check_table(h, h->code, sizeof(ArtRecCode), 8) ||
-        !art_check_table(h, h->weight_list, sizeof(ArtRecWeight), 8) ||
-        !art_check_table(h, h->plan, sizeof(ArtRecPlan), 8) || !art_check_table(h, h->states, sizeof(ArtRecValue), 8))
+    if (!art_check_tables(h))
         return false;
     uint32_t texts = h->strings.count;
     if (texts == 0 || art_text(h, 0)[texts - 1] != 0 || h->igata_version >= texts || h->triple >= texts ||
@@ -267,11 +316,9 @@ static inline bool art_check(const ArtHeader *h, uint64_t available)
         if (k->symbol >= texts || k->nodes >= texts || k->line >= texts || k->classes >= texts)
             return false;
     }
-    for (uint32_t i = 0; i < h->variants.count; i++) {
-        const ArtRecVariant *v = ART_TABLE(h, variants, ArtRecVariant) + i;
-        if (v->name >= texts || !art_in(v->first_code, h->kernels.count, h->code.count))
+    for (uint32_t i = 0; i < h->variants.count; i++)
+        if (!art_check_variant(h, ART_TABLE(h, variants, ArtRecVariant) + i))
             return false;
-    }
     for (uint32_t i = 0; i < h->weight_list.count; i++) {
         const ArtRecWeight *w = ART_TABLE(h, weight_list, ArtRecWeight) + i;
         if (w->name >= texts || !art_in(w->offset, w->bytes, h->weights_bytes))
@@ -279,6 +326,9 @@ static inline bool art_check(const ArtHeader *h, uint64_t available)
     }
     for (uint32_t i = 0; i < h->plan.count; i++)
         if (ART_TABLE(h, plan, ArtRecPlan)[i].name >= texts)
+            return false;
+    for (uint32_t i = 0; i < h->nodes.count; i++)
+        if (ART_TABLE(h, nodes, ArtRecNode)[i].name >= texts)
             return false;
     return true;
 }
@@ -302,11 +352,11 @@ static inline bool art_check_place(const uint8_t *file, uint64_t size, const Elf
 static inline bool art_check_places(const uint8_t *file, uint64_t size, const Elf64_Ehdr *eh, const ArtHeader *h,
                                     uint64_t at)
 {
-    const ArtRecCode *code = ART_TABLE(h, code, ArtRecCode);
+    const ArtRecKernel *kernel = ART_TABLE(h, kernels, ArtRecKernel);
     if (h->file_bytes != size || h->machine != eh->e_machine)
         return false;
-    for (uint32_t i = 0; i < h->code.count; i++)
-        if (!art_check_place(file, size, eh, PF_X, at + (uint64_t)(int64_t)code[i].at, code[i].bytes))
+    for (uint32_t i = 0; i < h->kernels.count; i++)
+        if (!art_check_place(file, size, eh, PF_X, at + (uint64_t)(int64_t)kernel[i].code, kernel[i].code_bytes))
             return false;
     return h->weights_bytes == 0 || ((uint64_t)h->weights == h->weights_offset - at &&
                                      art_check_place(file, size, eh, PF_R, h->weights_offset, h->weights_bytes));

@@ -11,10 +11,11 @@
 struct igata_model {
     const ArtHeader *h; /* in the loaded image */
     const ArtRecEntry *entries;
+    const ArtRecBody *bodies; /* of the chosen variant, by entry */
     const ArtRecValue *values;
     const ArtRecPhase *phases;
     const ArtRecBuf *bufs;
-    const ArtRecCode *code; /* of the chosen variant, by kernel */
+    const ArtRecKernel *kernels; /* of the chosen variant */
     const ArtRecVariant *variant;
     const uint8_t *weights;
     unsigned fp_mode;
@@ -46,13 +47,13 @@ static inline ArtKernelFn *rt_kernel(const igata_model *model, uint32_t kernel)
     union {
         const void *address;
         ArtKernelFn *function;
-    } code = {.address = (const uint8_t *)model->h + model->code[kernel].at};
+    } code = {.address = (const uint8_t *)model->h + model->kernels[kernel].code};
     return code.function;
 }
 
 /* The addresses of a phase's buffers for thread slot `slot`; art_check has bounded n_bufs. */
-static inline void rt_resolve(const RtRun *run, const ArtRecEntry *entry, const ArtRecPhase *phase, unsigned slot,
-                              void **out)
+static inline void rt_resolve(const RtRun *run, uint32_t n_inputs, const ArtRecBody *body, const ArtRecPhase *phase,
+                              unsigned slot, void **out)
 {
     const ArtRecBuf *bufs = run->model->bufs + phase->first_buf;
     for (uint32_t i = 0; i < phase->n_bufs; i++) {
@@ -62,13 +63,13 @@ static inline void rt_resolve(const RtRun *run, const ArtRecEntry *entry, const 
             out[i] = run->workspace + offset;
             break;
         case ART_SCRATCH:
-            out[i] = run->workspace + entry->workspace_bytes + slot * entry->scratch_bytes + offset;
+            out[i] = run->workspace + body->workspace_bytes + slot * body->scratch_bytes + offset;
             break;
         case ART_INPUT:
             out[i] = (uint8_t *)run->io[bufs[i].index] + offset;
             break;
         case ART_OUTPUT:
-            out[i] = (uint8_t *)run->io[entry->n_inputs + bufs[i].index] + offset;
+            out[i] = (uint8_t *)run->io[n_inputs + bufs[i].index] + offset;
             break;
         case ART_STATE:
             out[i] = run->state + offset;

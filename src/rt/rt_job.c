@@ -37,7 +37,8 @@ struct igata_job {
     _Atomic uint64_t error;
     _Atomic uint64_t *slots;
     uint32_t n_slots, stride;
-    const ArtRecEntry *entry;
+    const ArtRecBody *body;
+    uint32_t n_inputs;
     RtRun run;
     uint32_t refreshed; /* the tag when slots were last given a new one */
     igata_job_options options;
@@ -111,11 +112,12 @@ igata_status igata_job_begin(igata_job *job, const igata_model *model, size_t en
         return IGATA_E_BUSY;
     uint32_t tag = (uint32_t)(cur >> 32) + 1;
     refresh_slots(job, tag);
-    job->entry = &model->entries[entry];
+    job->body = &model->bodies[entry];
+    job->n_inputs = model->entries[entry].n_inputs;
     job->run = (RtRun){model, io, workspace, state};
     atomic_store_explicit(&job->error, 0, memory_order_relaxed);
-    atomic_store_explicit(&job->phases, model->phases + job->entry->first_phase, memory_order_release);
-    atomic_store_explicit(&job->cur, pack(tag, job->entry->n_phases ? 0 : END), memory_order_release);
+    atomic_store_explicit(&job->phases, model->phases + job->body->first_phase, memory_order_release);
+    atomic_store_explicit(&job->cur, pack(tag, job->body->n_phases ? 0 : END), memory_order_release);
     return IGATA_OK;
 }
 
@@ -177,7 +179,7 @@ static uint32_t work_on(Worker *w, const Phase *phase)
         while ((unit = claim(job, phase, index, k == 0)) >= 0) {
             if (got++ == 0) {
                 enter_fp(w, job->run.model->fp_mode);
-                rt_resolve(&job->run, job->entry, phase->rec, w->me, bufs);
+                rt_resolve(&job->run, job->n_inputs, job->body, phase->rec, w->me, bufs);
             }
             run_unit(w, phase, (uint32_t)unit, bufs);
         }
@@ -221,7 +223,7 @@ igata_status igata_work(igata_job *job, unsigned slot)
         uint32_t got = work_on(&w, &phase);
         if (got && atomic_fetch_add_explicit(&job->done, got, memory_order_acq_rel) + got == phase.units) {
             atomic_store_explicit(&job->done, 0, memory_order_relaxed);
-            w.cur = pack(phase.tag + 1, index + 1 < job->entry->n_phases ? index + 1 : END);
+            w.cur = pack(phase.tag + 1, index + 1 < job->body->n_phases ? index + 1 : END);
             atomic_store_explicit(&job->cur, w.cur, memory_order_release);
         } else {
             wait_phase(&w);

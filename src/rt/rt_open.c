@@ -188,7 +188,8 @@ static igata_status open_checked(const char *path, const igata_open_options *o, 
     model->phases = ART_TABLE(h, phases, ArtRecPhase);
     model->bufs = ART_TABLE(h, bufs, ArtRecBuf);
     model->variant = ART_TABLE(h, variants, ArtRecVariant) + chosen;
-    model->code = ART_TABLE(h, code, ArtRecCode) + model->variant->first_code;
+    model->bodies = ART_TABLE(h, bodies, ArtRecBody) + model->variant->first_body;
+    model->kernels = ART_TABLE(h, kernels, ArtRecKernel) + model->variant->first_kernel;
     model->weights = (const uint8_t *)h + h->weights;
     model->fp_mode = h->flags & ART_FLAG_FTZ ? RT_FP_FTZ : RT_FP_PLAIN;
     return prepare_weights(model, o->flags);

@@ -36,6 +36,7 @@ struct igata_pool {
     Helper *helpers;
     unsigned threads, started;
     uint64_t spin_ns;
+    uint64_t error; /* of a run without helpers */
 };
 
 static void relax(void *user)
@@ -155,12 +156,17 @@ igata_status igata_pool_run(igata_pool *pool, const igata_model *model, size_t e
     if (!pool)
         return IGATA_E_ARGUMENT;
     if (pool->threads == 1)
-        return igata_run(model, entry, io, workspace, state);
+        return igata_run_report(model, entry, io, workspace, state, &pool->error);
     igata_status status = igata_job_begin(pool->job, model, entry, io, workspace, state);
     if (status != IGATA_OK)
         return status;
     next_generation(pool);
     return igata_work(pool->job, 0);
+}
+
+uint64_t igata_pool_error(const igata_pool *pool)
+{
+    return pool->threads == 1 ? pool->error : igata_job_error(pool->job);
 }
 
 /* Both sides modify `inside`: a helper that enters after the last look here also sees END in the job. */

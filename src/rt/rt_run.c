@@ -48,13 +48,13 @@ igata_status igata_info(const igata_model *model, igata_model_info *info)
                              .opt_level = art_text(h, h->opt_level),
                              .version = art_text(h, h->igata_version),
                              .entries = h->entries.count,
-                             .kernels = h->kernels.count,
+                             .kernels = model->variant->n_kernels,
                              .states = h->states.count,
                              .state_bytes = h->state_bytes,
                              .weights_bytes = h->weights_bytes,
                              .file_bytes = h->file_bytes};
-    for (uint32_t k = 0; k < h->kernels.count; k++)
-        full.code_bytes += model->code[k].bytes;
+    for (uint32_t k = 0; k < model->variant->n_kernels; k++)
+        full.code_bytes += model->kernels[k].code_bytes;
     return give(info, &full, sizeof full);
 }
 
@@ -73,12 +73,13 @@ igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entr
     if (!model || !info || entry >= model->h->entries.count)
         return IGATA_E_ARGUMENT;
     const ArtRecEntry *e = &model->entries[entry];
+    const ArtRecBody *body = &model->bodies[entry];
     igata_entry full = {.name = art_text(model->h, e->name),
                         .inputs = e->n_inputs,
                         .outputs = e->n_outputs,
-                        .phases = e->n_phases,
-                        .workspace_bytes = e->workspace_bytes,
-                        .scratch_bytes = e->scratch_bytes};
+                        .phases = body->n_phases,
+                        .workspace_bytes = body->workspace_bytes,
+                        .scratch_bytes = body->scratch_bytes};
     return give(info, &full, sizeof full);
 }
 
@@ -114,8 +115,8 @@ size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
 {
     if (!model || entry >= model->h->entries.count || threads == 0 || threads > IGATA_MAX_THREADS)
         return 0;
-    const ArtRecEntry *e = &model->entries[entry];
-    uint64_t bytes = e->workspace_bytes + threads * e->scratch_bytes;
+    const ArtRecBody *body = &model->bodies[entry];
+    uint64_t bytes = body->workspace_bytes + threads * body->scratch_bytes;
     return bytes ? bytes : ART_ALIGN;
 }
 
@@ -128,6 +129,7 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
     if (!model || entry >= model->h->entries.count)
         return IGATA_E_ARGUMENT;
     const ArtRecEntry *e = &model->entries[entry];
+    const ArtRecBody *body = &model->bodies[entry];
     uint32_t n = e->n_inputs + e->n_outputs;
     uintptr_t all = (uintptr_t)workspace | (uintptr_t)state;
     if (n && !io)
@@ -137,26 +139,41 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
             return IGATA_E_NULL;
         all |= (uintptr_t)io[i];
     }
-    if ((!workspace && (e->workspace_bytes || e->scratch_bytes)) || (!state && model->h->state_bytes))
+    if ((!workspace && (body->workspace_bytes || body->scratch_bytes)) || (!state && model->h->state_bytes))
         return IGATA_E_NULL;
     return all % ART_ALIGN ? IGATA_E_ALIGN : IGATA_OK;
 }
 
-igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state)
+igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
+                              uint64_t *error)
 {
     igata_status status = rt_check_run(model, entry, io, workspace, state);
+    if (error)
+        *error = 0;
     if (status != IGATA_OK)
         return status;
-    const ArtRecEntry *e = &model->entries[entry];
-    const ArtRecPhase *phases = model->phases + e->first_phase;
+    const ArtRecBody *body = &model->bodies[entry];
+    const ArtRecPhase *phases = model->phases + body->first_phase;
     RtRun run = {model, io, workspace, state};
-    uint64_t error = 0;
+    uint64_t word = 0;
     void *bufs[ART_MAX_BUFS];
     unsigned old = rt_fp_enter(model->fp_mode);
-    for (uint32_t i = 0; i < e->n_phases; i++) {
-        rt_resolve(&run, e, &phases[i], 0, bufs);
-        rt_kernel(model, phases[i].kernel)(bufs, 0, (int64_t)phases[i].tiles, &error);
+    for (uint32_t i = 0; i < body->n_phases; i++) {
+        rt_resolve(&run, model->entries[entry].n_inputs, body, &phases[i], 0, bufs);
+        rt_kernel(model, phases[i].kernel)(bufs, 0, (int64_t)phases[i].tiles, &word);
     }
     rt_fp_leave(old, model->fp_mode);
-    return error ? IGATA_E_INDEX : IGATA_OK;
+    if (error)
+        *error = word;
+    return word ? IGATA_E_INDEX : IGATA_OK;
+}
+
+igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state)
+{
+    return igata_run_report(model, entry, io, workspace, state, NULL);
+}
+
+const char *igata_error_node(const igata_model *model, uint64_t error)
+{
+    return model && error ? art_node_name(model->h, error >> 8) : NULL;
 }

@@ -19,16 +19,28 @@ static uint64_t touch_values(const ArtValue *values, uint32_t n)
     return sum;
 }
 
-static uint64_t touch_entry(const ArtEntry *e, const ArtImage *image)
+static uint64_t touch_body(const ArtBody *body, uint32_t n_kernels)
 {
-    uint64_t sum = touch_text(e->name) + touch_values(e->inputs, e->n_inputs) + touch_values(e->outputs, e->n_outputs);
-    for (uint32_t i = 0; i < e->n_phases; i++) {
-        if (e->phases[i].kernel >= image->n_kernels || e->phases[i].n_bufs > ART_MAX_BUFS || e->phases[i].tiles == 0)
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < body->n_phases; i++) {
+        const ArtPhase *phase = &body->phases[i];
+        if (phase->kernel >= n_kernels || phase->n_bufs > ART_MAX_BUFS || phase->tiles == 0)
             abort();
-        sum += hash_bytes(e->phases[i].bufs, e->phases[i].n_bufs * sizeof(ArtBuf), 1);
+        sum += hash_bytes(phase->bufs, phase->n_bufs * sizeof(ArtBuf), 1);
     }
-    for (uint32_t i = 0; i < e->n_plan; i++)
-        sum += touch_text(e->plan[i].name);
+    for (uint32_t i = 0; i < body->n_plan; i++)
+        sum += touch_text(body->plan[i].name);
+    return sum;
+}
+
+static uint64_t touch_variant(const ArtVariant *v, uint32_t n_entries)
+{
+    uint64_t sum = touch_text(v->name);
+    for (uint32_t i = 0; i < n_entries; i++)
+        sum += touch_body(&v->bodies[i], v->n_kernels);
+    for (uint32_t i = 0; i < v->n_kernels; i++)
+        sum += touch_text(v->kernels[i].symbol) + touch_text(v->kernels[i].nodes) + touch_text(v->kernels[i].line) +
+               touch_text(v->kernels[i].classes);
     return sum;
 }
 
@@ -39,13 +51,14 @@ static void check(void *arg)
     const ArtInfo *info = art_decode(ctx, input[1]);
     const ArtImage *image = &info->image;
     volatile uint64_t sum = touch_text(image->triple) + touch_text(image->igata_version) + touch_text(image->opt_level);
-    for (uint32_t i = 0; i < image->n_entries; i++)
-        sum += touch_entry(&image->entries[i], image);
-    for (uint32_t i = 0; i < image->n_kernels; i++)
-        sum += touch_text(image->kernels[i].symbol) + touch_text(image->kernels[i].nodes) +
-               touch_text(image->kernels[i].line) + touch_text(image->kernels[i].classes);
+    for (uint32_t i = 0; i < image->n_entries; i++) {
+        const ArtEntry *e = &image->entries[i];
+        sum += touch_text(e->name) + touch_values(e->inputs, e->n_inputs) + touch_values(e->outputs, e->n_outputs);
+    }
     for (uint32_t i = 0; i < image->n_variants; i++)
-        sum += touch_text(image->variants[i].name);
+        sum += touch_variant(&image->variants[i], image->n_entries);
+    for (uint32_t i = 0; i < image->n_nodes; i++)
+        sum += touch_text(image->nodes[i].name);
     for (uint32_t i = 0; i < image->n_weights; i++)
         sum += touch_text(image->weights[i].name);
     sum += touch_values(image->states, image->n_states);

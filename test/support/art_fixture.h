@@ -4,9 +4,12 @@
  * entry that uses every kind of buffer. What it must compute is fixture_expect.
  *
  *     main(a: f32[N], b: f32[N], at: s32[ROWS]) -> (y: f32[N], picked: f32[ROWS])
- *     phase 0  scale   N/16 tiles   tmp = a * weights
- *     phase 1  mix     N/16 tiles   y = weave(tmp + b), through scratch; calls into another object; switch, constants
- *     phase 2  pick    1 tile       picked[i] = y[at[i]], clamped; counts runs in the state
+ *     phase 0  scale   N/T tiles   tmp = a * weights
+ *     phase 1  mix     N/T tiles   y = weave(tmp + b), through scratch; calls into another object; switch, constants
+ *     phase 2  pick    1 tile      picked[i] = y[at[i]], clamped; counts runs in the state
+ *
+ * On x86-64 the second variant has a larger tile T, and with it other tile counts, scratch and workspace; its kernels
+ * come in another order. Inputs, outputs, weights and state are the same.
  */
 #ifndef IGATA_TEST_ART_FIXTURE_H
 #define IGATA_TEST_ART_FIXTURE_H
@@ -17,6 +20,9 @@
 
 #define FIXTURE_N 4096
 #define FIXTURE_ROWS 40
+#define FIXTURE_TILE(variant) ((variant) ? 64 : 16)
+#define FIXTURE_TMP(variant) ((variant) ? 192u : 128u) /* place of tmp in the workspace */
+#define FIXTURE_SCRATCH(variant) ((variant) ? 64u + 4 * 64 : 100u)
 
 static const char fixture_kernels_c[] =
     "typedef long long i64; typedef unsigned long long u64;\n"
@@ -24,13 +30,13 @@ static const char fixture_kernels_c[] =
     "__attribute__((visibility(\"hidden\"))) extern const float shared_table[5];\n"
     "void scale(void *const *buf, i64 lo, i64 hi, u64 *error) {\n"
     "    const float *a = buf[0], *w = buf[1]; float *t = buf[2]; (void)error;\n"
-    "    for (i64 i = lo * 16; i < hi * 16; i++) t[i] = a[i] * w[i];\n"
+    "    for (i64 i = lo * TILE; i < hi * TILE; i++) t[i] = a[i] * w[i];\n"
     "}\n"
     "void mix(void *const *buf, i64 lo, i64 hi, u64 *error) {\n"
     "    const float *t = buf[0], *b = buf[1]; float *s = buf[2], *y = buf[3]; (void)error;\n"
     "    for (i64 c = lo; c < hi; c++) {\n"
-    "        for (int i = 0; i < 16; i++) s[i] = t[c * 16 + i] + b[c * 16 + i];\n"
-    "        for (int i = 0; i < 16; i++) y[c * 16 + i] = weave(s[i], i) + shared_table[i % 5];\n"
+    "        for (int i = 0; i < TILE; i++) s[i] = t[c * TILE + i] + b[c * TILE + i];\n"
+    "        for (int i = 0; i < TILE; i++) y[c * TILE + i] = weave(s[i], i % 16) + shared_table[i % 16 % 5];\n"
     "    }\n"
     "}\n"
     "void pick(void *const *buf, i64 lo, i64 hi, u64 *error) {\n"
@@ -58,15 +64,17 @@ static const char fixture_helper_c[] =
 typedef struct Fixture {
     ArtImage image;
     ArtValue inputs[3], outputs[2], states[1];
-    ArtBuf bufs[3][4];
-    ArtPhase phases[3];
-    ArtPlan plan[1];
     ArtEntry entry;
-    ArtKernel kernels[3];
-    ArtDef defs[3];
+    ArtBuf bufs[2][3][4]; /* of each variant, as what follows */
+    ArtPhase phases[2][3];
+    ArtPlan plan[2];
+    ArtBody bodies[2];
+    ArtKernel kernels[2][3];
+    ArtDef defs[2][3];
     ArtObject objects[2][2];
     ArtVariant variants[2];
     ArtWeight weights[2];
+    ArtNode nodes[2];
     float weight[FIXTURE_N];
 } Fixture;
 
@@ -145,11 +153,65 @@ static inline bool fixture_small_weight(void *user, ArtSink *sink)
     " -O2 -ffreestanding -fasynchronous-unwind-tables -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno "    \
     "-fno-stack-protector"
 
+/* The schedule of one variant. */
+static inline void fixture_schedule(Fixture *f, int v)
+{
+    static const char *const names[3] = {"scale", "mix", "pick"};
+    static const uint32_t number[2][3] = {{0, 1, 2}, {2, 0, 1}}; /* of the kernel of a phase */
+    const uint64_t tmp = FIXTURE_TMP(v);
+    const ArtBuf bufs[3][4] = {
+        {{ART_INPUT, 0, 0}, {ART_WEIGHTS, 1, 64}, {ART_WORKSPACE, 0, tmp}},
+        {{ART_WORKSPACE, 0, tmp}, {ART_INPUT, 1, 0}, {ART_SCRATCH, 0, 64}, {ART_OUTPUT, 0, 0}},
+        {{ART_OUTPUT, 0, 0}, {ART_INPUT, 2, 0}, {ART_OUTPUT, 1, 0}, {ART_STATE, 0, 0}},
+    };
+    memcpy(f->bufs[v], bufs, sizeof bufs);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t k = number[v][i];
+        f->phases[v][i] = (ArtPhase){k, i == 2 ? 1 : FIXTURE_N / FIXTURE_TILE(v), f->bufs[v][i], i == 0 ? 3 : 4};
+        f->kernels[v][k] =
+            (ArtKernel){names[i], "node", "%1 = add %a, %b  @kernel=k  -> f32[4096]", "ref32", 4096, 16384};
+        f->defs[v][i] = (ArtDef){k, names[i]};
+        if (i == 0)
+            f->kernels[v][k].symbol = "layer1/fc:scale"; /* shown as layer1_fc_scale */
+    }
+    f->plan[v] = (ArtPlan){"tmp", tmp, 4 * FIXTURE_N, 0, 1};
+    f->bodies[v] = (ArtBody){.workspace_bytes = tmp + 4 * FIXTURE_N,
+                             .scratch_bytes_per_slot = FIXTURE_SCRATCH(v),
+                             .phases = f->phases[v],
+                             .n_phases = 3,
+                             .plan = &f->plan[v],
+                             .n_plan = 1,
+                             .peak_bytes = 4 * FIXTURE_N,
+                             .lower_bound_bytes = 4 * FIXTURE_N};
+}
+
+static inline bool fixture_code(Fixture *f, int v, ArtMachine machine, const char *compiler)
+{
+    static const char *const x86_flags[2] = {"-march=x86-64", "-march=x86-64-v3"};
+    char command[512], stem[64];
+    snprintf(command, sizeof command, "%s %s -DTILE=%d" FIXTURE_FLAGS, compiler,
+             machine == ART_X86_64 ? x86_flags[v] : "", FIXTURE_TILE(v));
+    snprintf(stem, sizeof stem, "kernels-%d-%d", (int)machine, v);
+    f->objects[v][0] = fixture_compile(command, stem, "c", fixture_kernels_c);
+    snprintf(stem, sizeof stem, "helper-%d-%d", (int)machine, v);
+    f->objects[v][1] = fixture_compile(command, stem, "c", fixture_helper_c);
+    f->objects[v][0].defs = f->defs[v];
+    f->objects[v][0].n_defs = 3;
+    f->variants[v] = (ArtVariant){.name = machine == ART_AARCH64 ? "generic"
+                                          : v                    ? "x86-64-v3"
+                                                                 : "x86-64",
+                                  .bodies = &f->bodies[v],
+                                  .kernels = f->kernels[v],
+                                  .n_kernels = 3,
+                                  .objects = f->objects[v],
+                                  .n_objects = 2};
+    return f->objects[v][0].data && f->objects[v][1].data;
+}
+
 /* Two variants on x86-64, one elsewhere; `compiler` makes code for `machine`. False: no such compiler. */
 static inline bool fixture_make(Fixture *f, ArtMachine machine, const char *compiler)
 {
     static const int64_t dims[1] = {FIXTURE_N}, rows[1] = {FIXTURE_ROWS}, one[1] = {1};
-    static const char *const names[3] = {"scale", "mix", "pick"};
     memset(f, 0, sizeof *f);
     f->inputs[0] = (ArtValue){"a", DT_F32, 1, dims, 0};
     f->inputs[1] = (ArtValue){"b", DT_F32, 1, dims, 0};
@@ -157,54 +219,18 @@ static inline bool fixture_make(Fixture *f, ArtMachine machine, const char *comp
     f->outputs[0] = (ArtValue){"y", DT_F32, 1, dims, 0};
     f->outputs[1] = (ArtValue){"picked", DT_F32, 1, rows, 0};
     f->states[0] = (ArtValue){"runs", DT_U64, 1, one, 0};
-    const ArtBuf bufs[3][4] = {
-        {{ART_INPUT, 0, 0}, {ART_WEIGHTS, 1, 64}, {ART_WORKSPACE, 0, 128}},
-        {{ART_WORKSPACE, 0, 128}, {ART_INPUT, 1, 0}, {ART_SCRATCH, 0, 64}, {ART_OUTPUT, 0, 0}},
-        {{ART_OUTPUT, 0, 0}, {ART_INPUT, 2, 0}, {ART_OUTPUT, 1, 0}, {ART_STATE, 0, 0}},
-    };
-    memcpy(f->bufs, bufs, sizeof bufs);
-    for (uint32_t i = 0; i < 3; i++) {
-        f->phases[i] = (ArtPhase){i, i == 2 ? 1 : FIXTURE_N / 16, f->bufs[i], i == 0 ? 3 : 4};
-        f->kernels[i] = (ArtKernel){names[i], "node", "%1 = add %a, %b  @kernel=k  -> f32[4096]", "ref32", 4096, 16384};
-        f->defs[i] = (ArtDef){i, names[i]};
-    }
-    f->kernels[0].symbol = "layer1/fc:scale"; /* shown as layer1_fc_scale */
-    f->plan[0] = (ArtPlan){"tmp", 128, 4 * FIXTURE_N, 0, 1};
-    f->entry = (ArtEntry){.name = "main",
-                          .inputs = f->inputs,
-                          .outputs = f->outputs,
-                          .n_inputs = 3,
-                          .n_outputs = 2,
-                          .workspace_bytes = 128 + 4 * FIXTURE_N,
-                          .scratch_bytes_per_slot = 100,
-                          .phases = f->phases,
-                          .n_phases = 3,
-                          .plan = f->plan,
-                          .n_plan = 1,
-                          .peak_bytes = 4 * FIXTURE_N,
-                          .lower_bound_bytes = 4 * FIXTURE_N};
+    f->nodes[0] = (ArtNode){3, "elsewhere"};
+    f->nodes[1] = (ArtNode){7, "layer2/pick"};
+    f->entry = (ArtEntry){.name = "main", .inputs = f->inputs, .outputs = f->outputs, .n_inputs = 3, .n_outputs = 2};
     for (int i = 0; i < FIXTURE_N; i++)
         f->weight[i] = (float)(i % 37) * 0.25f - 3.0f;
     f->weights[0] = (ArtWeight){"tag", 0, 10, fixture_small_weight, NULL};
     f->weights[1] = (ArtWeight){"w", 64, sizeof f->weight, fixture_weight, f};
-    static const char *const x86_flags[2] = {"-march=x86-64", "-march=x86-64-v3"};
     int n_variants = machine == ART_X86_64 ? 2 : 1;
     for (int v = 0; v < n_variants; v++) {
-        char command[512], stem[64];
-        snprintf(command, sizeof command, "%s %s" FIXTURE_FLAGS, compiler, machine == ART_X86_64 ? x86_flags[v] : "");
-        snprintf(stem, sizeof stem, "kernels-%d-%d", (int)machine, v);
-        f->objects[v][0] = fixture_compile(command, stem, "c", fixture_kernels_c);
-        snprintf(stem, sizeof stem, "helper-%d-%d", (int)machine, v);
-        f->objects[v][1] = fixture_compile(command, stem, "c", fixture_helper_c);
-        if (!f->objects[v][0].data || !f->objects[v][1].data)
+        fixture_schedule(f, v);
+        if (!fixture_code(f, v, machine, compiler))
             return false;
-        f->objects[v][0].defs = f->defs;
-        f->objects[v][0].n_defs = 3;
-        f->variants[v] = (ArtVariant){.name = machine == ART_AARCH64 ? "generic"
-                                              : v                    ? "x86-64-v3"
-                                                                     : "x86-64",
-                                      .objects = f->objects[v],
-                                      .n_objects = 2};
     }
     f->image = (ArtImage){.machine = machine,
                           .triple = machine == ART_X86_64 ? "x86_64-linux-gnu" : "aarch64-linux-gnu",
@@ -212,14 +238,14 @@ static inline bool fixture_make(Fixture *f, ArtMachine machine, const char *comp
                           .igata_version = "igata test",
                           .entries = &f->entry,
                           .n_entries = 1,
-                          .kernels = f->kernels,
-                          .n_kernels = 3,
                           .variants = f->variants,
                           .n_variants = (uint32_t)n_variants,
                           .weights = f->weights,
                           .n_weights = 2,
                           .states = f->states,
-                          .n_states = 1};
+                          .n_states = 1,
+                          .nodes = f->nodes,
+                          .n_nodes = 2};
     for (int i = 0; i < 32; i++)
         f->image.model_sha256[i] = (uint8_t)i;
     return true;

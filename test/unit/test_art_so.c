@@ -78,8 +78,9 @@ static void test_unwinder_finds_kernels(void **state)
     (void)state;
     void *handle = dlopen("./fixture.so", RTLD_NOW);
     const ArtHeader *h = dlsym(handle, ART_SYMBOL);
-    for (uint32_t i = 0; i < h->code.count; i++) {
-        const uint8_t *code = (const uint8_t *)h + ART_TABLE(h, code, ArtRecCode)[i].at;
+    assert_int_equal(h->kernels.count, 3 * fixture.image.n_variants);
+    for (uint32_t i = 0; i < h->kernels.count; i++) {
+        const uint8_t *code = (const uint8_t *)h + ART_TABLE(h, kernels, ArtRecKernel)[i].code;
         struct dwarf_eh_bases bases = {0};
         assert_non_null(_Unwind_Find_FDE((void *)(uintptr_t)(code + 1), &bases));
         assert_ptr_equal(bases.func, code);
@@ -112,16 +113,26 @@ static void test_read_back(void **state)
     assert_string_equal(e->inputs[2].name, "at");
     assert_int_equal(e->inputs[2].dtype, DT_S32);
     assert_int_equal(e->inputs[2].dims[0], FIXTURE_ROWS);
-    assert_int_equal(e->workspace_bytes, 128 + 4 * FIXTURE_N);
-    assert_int_equal(e->scratch_bytes_per_slot, 128);
-    assert_int_equal(e->n_phases, 3);
-    assert_int_equal(e->phases[1].tiles, FIXTURE_N / 16);
-    assert_int_equal(e->phases[1].bufs[2].kind, ART_SCRATCH);
-    assert_string_equal(e->plan[0].name, "tmp");
     assert_int_equal(image->n_variants, fixture.image.n_variants);
-    assert_true(image->variants[0].code_bytes > 100);
-    assert_string_equal(image->kernels[0].symbol, "layer1/fc:scale");
-    assert_string_equal(image->kernels[2].line, fixture.kernels[2].line);
+    for (uint32_t v = 0; v < image->n_variants; v++) {
+        const ArtBody *body = &image->variants[v].bodies[0];
+        assert_int_equal(body->workspace_bytes, FIXTURE_TMP(v) + 4 * FIXTURE_N);
+        assert_int_equal(body->scratch_bytes_per_slot, (FIXTURE_SCRATCH(v) + 63) / 64 * 64);
+        assert_int_equal(body->n_phases, 3);
+        assert_int_equal(body->phases[1].tiles, FIXTURE_N / FIXTURE_TILE(v));
+        assert_int_equal(body->phases[1].kernel, fixture.phases[v][1].kernel);
+        assert_int_equal(body->phases[1].bufs[2].kind, ART_SCRATCH);
+        assert_string_equal(body->plan[0].name, "tmp");
+        assert_int_equal(body->plan[0].offset, FIXTURE_TMP(v));
+        assert_true(image->variants[v].code_bytes > 100);
+        assert_int_equal(image->variants[v].n_kernels, 3);
+        for (uint32_t k = 0; k < 3; k++)
+            assert_string_equal(image->variants[v].kernels[k].symbol, fixture.kernels[v][k].symbol);
+        assert_string_equal(image->variants[v].kernels[2].line, fixture.kernels[v][2].line);
+    }
+    assert_int_equal(image->n_nodes, 2);
+    assert_int_equal(image->nodes[1].id, 7);
+    assert_string_equal(image->nodes[1].name, "layer2/pick");
     assert_int_equal(image->n_weights, 2);
     assert_int_equal(image->weights[1].offset, 64);
     assert_int_equal(image->n_states, 1);
@@ -204,8 +215,8 @@ static void compare_with_linker(ArtMachine machine, const char *linker, ArtObjec
     ArtKernel kernel = {symbol, "", "", "", 0, 0};
     object.defs = &def;
     object.n_defs = 1;
-    ArtVariant variant = {.name = "generic", .objects = &object, .n_objects = 1};
-    ArtImage image = {.machine = machine, .kernels = &kernel, .n_kernels = 1, .variants = &variant, .n_variants = 1};
+    ArtVariant variant = {.name = "generic", .kernels = &kernel, .n_kernels = 1, .objects = &object, .n_objects = 1};
+    ArtImage image = {.machine = machine, .variants = &variant, .n_variants = 1};
     diag_clear(ctx);
     assert_true(art_write_so(ctx, &image, "ours.so"));
     size_t n1, n2;
@@ -317,8 +328,8 @@ static void test_got_reference(void **state)
     ArtKernel kernel = {"kernel", "", "", "", 0, 0};
     object.defs = &def;
     object.n_defs = 1;
-    ArtVariant variant = {.name = "generic", .objects = &object, .n_objects = 1};
-    ArtImage image = {.machine = ART_X86_64, .kernels = &kernel, .n_kernels = 1, .variants = &variant, .n_variants = 1};
+    ArtVariant variant = {.name = "generic", .kernels = &kernel, .n_kernels = 1, .objects = &object, .n_objects = 1};
+    ArtImage image = {.machine = ART_X86_64, .variants = &variant, .n_variants = 1};
     assert_true(art_write_so(ctx, &image, "got.so"));
     void *handle = dlopen("./got.so", RTLD_NOW);
     assert_non_null(handle);
@@ -329,7 +340,7 @@ static void test_got_reference(void **state)
     union {
         const void *address;
         ArtKernelFn *function;
-    } code = {.address = (const uint8_t *)h + ART_TABLE(h, code, ArtRecCode)[0].at};
+    } code = {.address = (const uint8_t *)h + ART_TABLE(h, kernels, ArtRecKernel)[0].code};
     code.function(buf, 0, 1, &error);
     assert_int_equal(out, 77);
     dlclose(handle);
@@ -347,9 +358,8 @@ static void refuse(const char *source, const char *suffix, DiagId id)
     ArtKernel kernel = {"kernel", "", "", "", 0, 0};
     object.defs = &def;
     object.n_defs = 1;
-    ArtVariant variant = {.name = "generic", .objects = &object, .n_objects = 1};
-    ArtImage image = {
-        .machine = FIXTURE_HOST, .kernels = &kernel, .n_kernels = 1, .variants = &variant, .n_variants = 1};
+    ArtVariant variant = {.name = "generic", .kernels = &kernel, .n_kernels = 1, .objects = &object, .n_objects = 1};
+    ArtImage image = {.machine = FIXTURE_HOST, .variants = &variant, .n_variants = 1};
     assert_non_null(object.data);
     diag_clear(ctx);
     remove("refused.so");
@@ -384,7 +394,10 @@ static void test_refused_images(void **state)
     (void)state;
     ArtImage image = fixture.image;
     ArtWeight broken = {"w", 0, 8, no_weight, NULL};
-    ArtVariant unknown = {.name = "pentium-17"};
+    ArtVariant unknown = fixture.variants[0];
+    unknown.name = "pentium-17";
+    unknown.objects = NULL;
+    unknown.n_objects = 0;
     diag_clear(ctx);
     remove("none.so");
     image.weights = &broken;

@@ -119,7 +119,8 @@ static void test_link_object(void **state)
     Context *ctx = ctx_create(NULL);
     snprintf(command, sizeof command, "%s" FIXTURE_FLAGS, fixture_cc());
     ArtObject object = fixture_compile(command, "net-code", "c", code);
-    ArtVariant variant = {.name = "generic"};
+    ArtBody body = {0}; /* the run function is the object's own */
+    ArtVariant variant = {.name = "generic", .bodies = &body};
     ArtValue x = {"x", DT_F32, 1, dims, 0}, y = {"y", DT_F32, 1, dims, 0};
     ArtEntry entry = {.name = "main", .inputs = &x, .outputs = &y, .n_inputs = 1, .n_outputs = 1};
     ArtImage image = {.machine = FIXTURE_HOST,

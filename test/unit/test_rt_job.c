@@ -36,9 +36,9 @@ typedef struct Info { /* what a kernel is told through the weights */
 static struct {
     ArtHeader header;
     ArtRecEntry entries[3];
+    ArtRecBody bodies[3];
     ArtRecPhase phases[3 * MAX_PHASES];
     ArtRecBuf bufs[3 * MAX_PHASES * 5];
-    ArtRecCode code[1];
     ArtRecKernel kernels[1];
     ArtRecVariant variants[1];
     char strings[8];
@@ -95,28 +95,30 @@ static int setup(void **state)
     ArtHeader *h = &image.header;
 #define PLACE(field, n) (ArtRef){(uint32_t)((char *)image.field - (char *)&image), n}
     h->entries = PLACE(entries, 3);
+    h->bodies = PLACE(bodies, 3);
     h->phases = PLACE(phases, 3 * MAX_PHASES);
     h->bufs = PLACE(bufs, 15 * MAX_PHASES);
-    h->code = PLACE(code, 1);
     h->kernels = PLACE(kernels, 1);
     h->variants = PLACE(variants, 1);
     h->strings = PLACE(strings, 8);
-    h->values = h->dims = h->weight_list = h->plan = h->states = PLACE(strings, 0);
+    h->values = h->dims = h->weight_list = h->plan = h->states = h->nodes = PLACE(strings, 0);
+    image.variants[0].n_kernels = 1;
     for (uint32_t e = 0; e < 3; e++) {
         for (uint32_t p = 0; p < n_phases[e]; p++)
             add_phase(e, p, e < 2 ? tiles[e][p] : BIG_TILES, p ? tiles[e][p - 1] : 0);
         uint64_t bytes = e < 2 ? 4 * MAX_TILES * MAX_PHASES : 4 * BIG_TILES;
-        image.entries[e] = (ArtRecEntry){.first_phase = e * MAX_PHASES,
-                                         .n_phases = n_phases[e],
-                                         .workspace_bytes = (bytes + 63) / 64 * 64,
-                                         .scratch_bytes = 64};
+        image.bodies[e] = (ArtRecBody){.first_phase = e * MAX_PHASES,
+                                       .n_phases = n_phases[e],
+                                       .workspace_bytes = (bytes + 63) / 64 * 64,
+                                       .scratch_bytes = 64};
     }
-    image.code[0].at = (int32_t)((intptr_t)count_tiles - (intptr_t)&image);
+    image.kernels[0].code = (int32_t)((intptr_t)count_tiles - (intptr_t)&image);
     model = (igata_model){.h = h,
                           .entries = image.entries,
                           .phases = image.phases,
                           .bufs = image.bufs,
-                          .code = image.code,
+                          .bodies = image.bodies,
+                          .kernels = image.kernels,
                           .variant = image.variants,
                           .weights = (const uint8_t *)infos,
                           .fp_mode = RT_FP_PLAIN};
@@ -174,7 +176,7 @@ static void stress(unsigned threads, unsigned runs, uint64_t first_cur, bool com
         igata_status status = igata_work(t.job, 0);
         assert_int_equal(status, e == 1 ? IGATA_E_INDEX : IGATA_OK);
         assert_int_equal(igata_job_error(t.job), e == 1 ? 5 : 0);
-        for (uint32_t p = 0; p < image.entries[e].n_phases; p++)
+        for (uint32_t p = 0; p < image.bodies[e].n_phases; p++)
             for (uint32_t i = 0; i < infos[e * MAX_PHASES + p].tiles; i++)
                 if (((uint32_t *)(void *)workspace)[p * MAX_TILES + i] != numbers[e])
                     atomic_fetch_add(&wrong, 1);

@@ -101,7 +101,7 @@ static void test_description(void **state)
     assert_int_equal(igata_state_info(run.model, 0, &value), IGATA_OK);
     assert_string_equal(value.name, "runs");
     assert_int_equal(igata_state_info(run.model, 1, &value), IGATA_E_ARGUMENT);
-    assert_int_equal(igata_workspace(run.model, 0, 3), 128 + 4 * FIXTURE_N + 3 * 128);
+    assert_int_equal(igata_workspace(run.model, 0, 3), entry.workspace_bytes + 3 * entry.scratch_bytes);
     assert_int_equal(igata_workspace(run.model, 0, 0), 0);
     struct {
         igata_entry entry;
@@ -114,13 +114,46 @@ static void test_description(void **state)
     stop(&run);
 }
 
+/* Every variant that this CPU has, asked for by name, on one and three threads: its own tables answer. */
 static void test_variants(void **state)
+{
+    (void)state;
+    for (uint32_t v = 0; v < fixture.image.n_variants; v++) {
+        igata_open_options options = {.size = sizeof options, .variant = fixture.variants[v].name};
+        igata_model_info info = {.size = sizeof info};
+        igata_entry entry = {.size = sizeof entry};
+        igata_pool *pool;
+        Run run;
+        if (FIXTURE_HOST == ART_X86_64 && v && !__builtin_cpu_supports("avx2"))
+            continue;
+        start(&run, &options, 3);
+        assert_int_equal(igata_info(run.model, &info), IGATA_OK);
+        assert_string_equal(info.variant, fixture.variants[v].name);
+        assert_int_equal(info.kernels, 3);
+        assert_int_equal(igata_entry_info(run.model, 0, &entry), IGATA_OK);
+        assert_int_equal(entry.workspace_bytes, FIXTURE_TMP(v) + 4 * FIXTURE_N);
+        assert_int_equal(entry.scratch_bytes, (FIXTURE_SCRATCH(v) + 63) / 64 * 64);
+        assert_int_equal(igata_workspace(run.model, 0, 3), entry.workspace_bytes + 3 * entry.scratch_bytes);
+        assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+        assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+        memset(run.io[3], 0xff, 4 * FIXTURE_N);
+        assert_int_equal(igata_pool_create(3, 0, &pool), IGATA_OK);
+        assert_int_equal(igata_pool_run(pool, run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+        assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+        igata_pool_destroy(pool);
+        stop(&run);
+    }
+}
+
+/* A CPU that lacks what variants need: the best of the rest, and an error where none is left. */
+static void test_lesser_cpu(void **state)
 {
     (void)state;
     if (FIXTURE_HOST != ART_X86_64)
         skip();
     igata_model_info info = {.size = sizeof info};
-    igata_open_options options = {.size = sizeof options, .variant = "x86-64"};
+    igata_open_options options = {.size = sizeof options, .cpu_without = UINT64_C(1) << 11 /* avx2 */};
+    igata_model *model;
     Run run;
     start(&run, &options, 1);
     assert_int_equal(igata_info(run.model, &info), IGATA_OK);
@@ -128,26 +161,52 @@ static void test_variants(void **state)
     assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
     assert_int_equal(fixture_wrong(&fixture, run.io), 0);
     stop(&run);
-    options.variant = NULL;
-    options.cpu_without = UINT64_C(1) << 11; /* avx2 */
-    start(&run, &options, 1);
-    assert_int_equal(igata_info(run.model, &info), IGATA_OK);
-    assert_string_equal(info.variant, "x86-64");
-    stop(&run);
-    igata_model *model;
     options.variant = "x86-64-v3";
     assert_int_equal(igata_open("fixture.so", &options, &model), IGATA_E_CPU);
     assert_null(model);
     options.variant = "x86-64-v9";
     assert_int_equal(igata_open("fixture.so", &options, &model), IGATA_E_VARIANT);
-    options.cpu_without = 0;
-    options.variant = "x86-64-v3";
-    if (__builtin_cpu_supports("avx2")) {
-        start(&run, &options, 1);
-        assert_int_equal(igata_run(run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
-        assert_int_equal(fixture_wrong(&fixture, run.io), 0);
-        stop(&run);
+    ArtImage image = fixture.image;
+    image.variants = &fixture.variants[1];
+    image.n_variants = 1;
+    assert_true(art_write_so(ctx, &image, "v3.so"));
+    options.variant = NULL;
+    assert_int_equal(igata_open("v3.so", &options, &model), IGATA_E_CPU);
+}
+
+/* The error word on one thread, through a pool with and without helpers, and the node that it names. */
+static void test_error_names_node(void **state)
+{
+    (void)state;
+    Run run;
+    uint64_t error = 99;
+    start(&run, NULL, 2);
+    assert_int_equal(igata_run_report(run.model, 0, run.io, run.workspace, run.state, &error), IGATA_OK);
+    assert_int_equal(error, 0);
+    ((int32_t *)run.io[2])[7] = -5;
+    assert_int_equal(igata_run_report(run.model, 0, run.io, run.workspace, run.state, NULL), IGATA_E_INDEX);
+    assert_int_equal(igata_run_report(run.model, 0, run.io, run.workspace, run.state, &error), IGATA_E_INDEX);
+    assert_int_equal(error, 7 << 8 | 1);
+    assert_string_equal(igata_error_node(run.model, error), "layer2/pick");
+    assert_string_equal(igata_error_node(run.model, 3 << 8 | 1), "elsewhere");
+    assert_null(igata_error_node(run.model, 5 << 8 | 1));
+    assert_null(igata_error_node(run.model, 8 << 8 | 1));
+    assert_null(igata_error_node(run.model, 0));
+    assert_int_equal(igata_run_report(run.model, 0, run.io, NULL, run.state, &error), IGATA_E_NULL);
+    assert_int_equal(error, 0);
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        igata_pool *pool;
+        assert_int_equal(igata_pool_create(threads, 0, &pool), IGATA_OK);
+        ((int32_t *)run.io[2])[7] = -5;
+        assert_int_equal(igata_pool_run(pool, run.model, 0, run.io, run.workspace, run.state), IGATA_E_INDEX);
+        assert_int_equal(igata_pool_error(pool), 7 << 8 | 1);
+        ((int32_t *)run.io[2])[7] = 5;
+        assert_int_equal(igata_pool_run(pool, run.model, 0, run.io, run.workspace, run.state), IGATA_OK);
+        assert_int_equal(igata_pool_error(pool), 0);
+        igata_pool_quiesce(pool);
+        igata_pool_destroy(pool);
     }
+    stop(&run);
 }
 
 static void test_open_errors(void **state)
@@ -166,11 +225,11 @@ static void test_open_errors(void **state)
     fixture_write("half.so", data, n / 2);
     assert_int_equal(igata_open("half.so", NULL, &model), IGATA_E_FORMAT);
     const ArtHeader *good = art_find(data, n);
-    ArtRecCode *code = (ArtRecCode *)(uintptr_t)ART_TABLE(good, code, ArtRecCode);
-    code->at += 1 << 20; /* a kernel outside the code */
+    ArtRecKernel *kernel = (ArtRecKernel *)(uintptr_t)ART_TABLE(good, kernels, ArtRecKernel);
+    kernel->code += 1 << 20; /* a kernel outside the code */
     fixture_write("code.so", data, n);
     assert_int_equal(igata_open("code.so", NULL, &model), IGATA_E_FORMAT);
-    code->at -= 1 << 20;
+    kernel->code -= 1 << 20;
     data[good->weights_offset + 3] ^= 1;
     fixture_write("changed.so", data, n);
     igata_open_options check = {.size = sizeof check, .flags = IGATA_CHECK};
@@ -395,6 +454,8 @@ int main(void)
         cmocka_unit_test(test_one_thread),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_lesser_cpu),
+        cmocka_unit_test(test_error_names_node),
         cmocka_unit_test(test_open_errors),
         cmocka_unit_test(test_run_errors),
         cmocka_unit_test(test_parallel_for),
