@@ -285,7 +285,7 @@ static Group *new_group(Fuse *f, Node *anchor)
 static bool is_anchor(const Node *node)
 {
     OpKind kind = op_info[node->op].kind;
-    return kind == OK_FOLD || kind == OK_CONTRACT || kind == OK_OPAQUE;
+    return kind == OK_FOLD || kind == OK_CONTRACT || kind == OK_OPAQUE || (kind == OK_CONTROL && node->op != OP_yield);
 }
 
 /* Depth of MAP nodes that would be recomputed to inline `node`, at most limit + 1, and whether a costly one is among them. */

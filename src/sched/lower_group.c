@@ -124,6 +124,8 @@ static const Expr *staged_load(Lower *l, Buf *buf, const Val *val, const Expr *c
     return load(l, buf, content);
 }
 
+static const Expr *zero_of(Lower *l, const Val *val) { return lx_const(l->k, val->type->dtype, 0); }
+
 /* ---- value_at -------------------------------------------------------------------------------------------------------- */
 
 static const Expr *const_at(Lower *l, Weight *weight, const Expr *const *index)
@@ -167,8 +169,6 @@ static void add_check(void *user, const Expr *cond, uint64_t code)
     stmt->u.check.code = code;
     append(l, stmt);
 }
-
-static const Expr *zero_of(Lower *l, const Val *val) { return lx_const(l->k, val->type->dtype, 0); }
 
 static const Expr *inline_index(Lower *l, const Node *node, const Expr *const *index)
 {
@@ -237,6 +237,10 @@ static const Expr *compute_at(Lower *l, const Val *val, const Expr *const *index
         if (st)
             return load(l, storage_buf(l, st), index);
     }
+    if (l->failed) /* what is missing was reported */
+        return zero_of(l, val);
+    if (l->failed)
+        return zero_of(l, val);
     IG_CHECK(l->s->ctx, def && !is_fold(def));
     switch (op_info[def->op].kind) { /* op-switch: by kind */
     case OK_MAP:
@@ -414,6 +418,32 @@ static void split_axes(Kernel *k, Stmt *fold)
     }
 }
 
+/* An operand of a fold, widened to the type that the fold computes in. */
+static const Expr *operand_at(Lower *l, const Node *node, uint32_t i, const FoldNest *nest)
+{
+    const Expr *value = value_at(l, ir_in(node, i), nest->index[i]);
+    return value->dtype != nest->acc && nest->kind == FOLD_DOT ? lx_cast(l->k, value, nest->acc) : value;
+}
+
+/* Index checks of a fold's operands: once per position that is part of the fold, before it. */
+static Stmt *checks_over_axes(Kernel *k, Stmt *checks, const FoldNest *nest)
+{
+    if (nest->guard && !lx_is_true(nest->guard)) {
+        Stmt *branch = ls_new(k, LS_IF);
+        branch->u.branch.cond = nest->guard;
+        branch->u.branch.then = checks;
+        checks = branch;
+    }
+    for (uint32_t i = nest->n_axes; i-- > 0;) {
+        if (!stmts_use_iter(checks, nest->axis[i].iter))
+            continue;
+        const Iter *iter = kernel_iter(k, "k", 0, nest->axis[i].extent - 1);
+        checks = stmts_replace_iter(k, checks, nest->axis[i].iter, lx_iter(k, iter));
+        checks = ls_for(k, iter, lx_int(k, 0), lx_int(k, nest->axis[i].extent), 1, BIND_SEQ, checks);
+    }
+    return checks;
+}
+
 static void emit_fold(Lower *l, const Node *node, const Expr *const *index)
 {
     LoadUser user = {l, node};
@@ -433,9 +463,14 @@ static void emit_fold(Lower *l, const Node *node, const Expr *const *index)
     for (uint32_t i = 0; i < nest->n_axes; i++)
         stmt->u.fold.axis[i] = nest->axis[i];
     stmt->u.fold.guard = nest->guard && lx_is_true(nest->guard) ? NULL : nest->guard;
-    stmt->u.fold.a = value_at(l, ir_in(node, 0), nest->index[0]);
+    Stmt *checks = NULL, **outer_tail = l->tail;
+    l->tail = &checks;
+    stmt->u.fold.a = operand_at(l, node, 0, nest);
     if (nest->n_operands == 2)
-        stmt->u.fold.b = value_at(l, ir_in(node, 1), nest->index[1]);
+        stmt->u.fold.b = operand_at(l, node, 1, nest);
+    l->tail = outer_tail;
+    if (checks)
+        append(l, checks_over_axes(l->k, checks, nest));
     split_axes(l->k, stmt);
     append(l, stmt);
     DType dtype = node->out[0].type->dtype;
