@@ -73,6 +73,10 @@ static double random_real(uint64_t *state, int round)
     static const double special[] = {0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-40, -1e-42, 3e38, -3e38, 65504, 65520, 1e-7,
                                      88.8, -104.5, 9.25e18, 2147483648.0, -2147483649.0, 16777217.0, 1e30, -0.49999997};
     uint64_t r = next_random(state);
+    if (round == 2 && (r & 3) == 1) { /* pairs of the most special ones must meet */
+        static const double edge[] = {0.0, -0.0, 1.0, __builtin_inf(), -__builtin_inf()};
+        return edge[(r >> 8) % IG_COUNT(edge)];
+    }
     if (round && (r & 7) == 0) {
         uint64_t i = (r >> 8) % (IG_COUNT(special) + 3);
         return i < IG_COUNT(special) ? special[i]

@@ -143,6 +143,11 @@ static void windows(void **state)
                 "      fold s = %s %s over (p: 3, q: 5) if ((((0 < h + p) && (h + p < 10)) && (1 < c + q)) && (c + q < 21)) : "
                 "x[h + p - 1, c + q - 2]\n      store o[h, c] = s\n    }\n  }\n}\n",
                 in_lanes ? "vec" : "", forms[f].kind, forms[f].form);
+    /* x fills a page: the row above it must not be touched, even for a value that is not used */
+    add(suite, "kernel \"guarded_rows\" {\n  arg x: f32[16, 64]\n  arg y: f32[40]\n  arg o: f32[16] written\n  iter h in [0, 15]\n"
+               "  iter p in [0, 2]\n  iter q in [0, 39]\n  var s: f32\n  for h in 0 .. 16 {\n"
+               "    fold s = dot chain 512 over (p: 3, q: 40) if ((0 < h + p) && (h + p < 17)) : x[h + p - 1, 3], y[q]\n"
+               "    store o[h] = s\n  }\n}\n");
     finish(suite);
 }
 

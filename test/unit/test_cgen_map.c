@@ -27,9 +27,9 @@ static void add_op(BitsSuite *suite, Op op, DType dtype, const char *bind)
     Text text;
     text_init(&text, suite->arena);
     text_addf(&text, "kernel \"%s_%s_%s\" {\n", info->name, t, *bind ? bind : "seq");
-    text_addf(&text, "  arg x: %s[85]\n  arg y: %s[85]\n  arg z: %s[85]\n  arg o: %s[85] written\n", t, t, t,
+    text_addf(&text, "  arg x: %s[341]\n  arg y: %s[341]\n  arg z: %s[341]\n  arg o: %s[341] written\n", t, t, t,
               truth ? "bool" : t);
-    text_addf(&text, "  iter i in [0, 84]\n  for i in 0 .. 85 %s {\n    store o[i] = %s.%s(%s)\n  }\n}\n", bind, info->name,
+    text_addf(&text, "  iter i in [0, 340]\n  for i in 0 .. 341 %s {\n    store o[i] = %s.%s(%s)\n  }\n}\n", bind, info->name,
               truth ? "bool" : t, args);
     bits_add_text(suite, text.data);
 }

@@ -137,11 +137,14 @@ static void convolutions(void **state)
     conv(suite, 6, 3, 1, 1, 1, 1, 512, true);
     conv(suite, 5, 1, 1, 0, 1, 24, 512, false);
     conv(suite, 7, 3, 1, 1, 1, 20, 7, false); /* blocks that end anywhere */
-    /* 1-d, dilated, causal: a tile whose place is not known, so rows decide at run time */
-    add(suite, "kernel \"tcn\" {\n  arg x: f32[40, 6]\n  weight w: f32[3, 6, 16]\n  arg y: f32[40, 16] written\n  iter t in [0, 36]\n"
-               "  iter r in [0, 3]\n  iter c in [0, 15]\n  iter q in [0, 2]\n  iter z in [0, 5]\n  var acc: f32\n"
-               "  for t in 0 .. 37 step 4 par {\n    mma acc[r: 4, c: 16] = dot 18 over (q: 3, z: 6) if (15 < t + r + q*8) : "
-               "x[t + r + q*8 - 16, z], w[q, z, c]\n    put acc[r: 4, c: 16] : y[t + r, c] = acc\n  }\n}\n");
+    /* 1-d, dilated, causal: a tile whose place is not known, so rows decide at run time; one block, and a block per tap */
+    for (int kb = 6; kb <= 18; kb += 12)
+        add(suite,
+            "kernel \"tcn\" {\n  arg x: f32[40, 6]\n  weight w: f32[3, 6, 16]\n  arg y: f32[40, 16] written\n"
+            "  iter t in [0, 36]\n  iter r in [0, 3]\n  iter c in [0, 15]\n  iter q in [0, 2]\n  iter z in [0, 5]\n  var acc: f32\n"
+            "  for t in 0 .. 37 step 4 par {\n    mma acc[r: 4, c: 16] = dot %d over (q: 3, z: 6) if (15 < t + r + q*8) : "
+            "x[t + r + q*8 - 16, z], w[q, z, c]\n    put acc[r: 4, c: 16] : y[t + r, c] = acc\n  }\n}\n",
+            kb);
     finish(suite);
 }
 
