@@ -23,7 +23,7 @@ static void call_body(void *arg)
 igata_status api_run(igata_context *ctx, igata_status (*body)(void *arg), void *arg)
 {
     Call call = {body, arg, IGATA_E_BUG};
-    uint32_t seen = diag_count(ctx->ctx);
+    uint32_t seen = diag_count(ctx->ctx), errors = diag_errors(ctx->ctx);
     switch (ctx_protect(ctx->ctx, call_body, &call)) {
     case CTX_NOMEM:
         return IGATA_E_MEMORY;
@@ -35,7 +35,8 @@ igata_status api_run(igata_context *ctx, igata_status (*body)(void *arg), void *
     for (uint32_t i = seen; i < diag_count(ctx->ctx); i++) /* an invalid module after a pass is a bug that did not unwind */
         if (diag_get(ctx->ctx, i)->severity == SEV_BUG)
             return IGATA_E_BUG;
-    return call.status;
+    bool reported = diag_errors(ctx->ctx) > errors;
+    return call.status == IGATA_OK && reported ? IGATA_E_MODEL : call.status;
 }
 
 typedef struct Create {

@@ -3,9 +3,13 @@
  * Options: one row each with its setter. The command line's parser, its --help and this table are the same thing, so that
  * an option exists everywhere or nowhere.
  */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* mkdir */
+#endif
 #include "api/api_int.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 typedef bool Setter(igata_options *o, const char *key, const char *value);
 
@@ -411,9 +415,10 @@ static void on_dump(void *user, const char *pass, const char *text)
         o->dump(o->dump_user, pass, text);
     if (!matches(o->dump_after, pass))
         return;
+    (void)mkdir(o->dump_dir, 0777); /* if that fails, the file cannot be written either */
     Str name = str_format(ctx, "%s/%03u-%s.txt", o->dump_dir, o->owner->n_dumps++, pass);
     bool written = file_write_all(ctx, name, text, strlen(text));
-    (void)written; /* reported; a dump that fails stops nothing */
+    (void)written; /* reported: the call fails (api_run) */
 }
 
 /* "x86-64-v3,x86-64-v4": every level of the target. */

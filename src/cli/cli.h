@@ -32,7 +32,7 @@ typedef struct Cli {
     CliSetting *common; /* igata_option_rows */
     const char **args;
     size_t n_own, n_common, n_args;
-    bool verbose, quiet, color;
+    bool verbose, quiet, color, said; /* said: why it failed is printed */
 } Cli;
 
 typedef struct Command {
@@ -57,6 +57,7 @@ void *cli_alloc(Cli *cli, size_t bytes); /* zeroed; ends the process when there 
 char *cli_format(Cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints the messages of ctx so far and forgets them; the exit status for `status`. A bug in the compiler aborts. */
 int cli_finish(Cli *cli, igata_context *ctx, igata_status status);
+void cli_error(Cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_usage_error(Cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void cli_print_times(const igata_context *ctx);
 bool cli_has_ending(const char *path, const char *ending); /* true for NULL and "-", too */

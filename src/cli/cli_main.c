@@ -39,14 +39,29 @@ char *cli_format(Cli *cli, const char *format, ...)
     return text;
 }
 
+static void say(Cli *cli, const char *format, va_list args)
+{
+    fprintf(stderr, "igata%s%s: ", cli->command ? " " : "", cli->command ? cli->command->name : "");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    cli->said = true;
+}
+
+void cli_error(Cli *cli, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(cli, format, args);
+    va_end(args);
+}
+
 int cli_usage_error(Cli *cli, const char *format, ...)
 {
     va_list args;
-    fprintf(stderr, "igata%s%s: ", cli->command ? " " : "", cli->command ? cli->command->name : "");
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    say(cli, format, args);
     va_end(args);
-    fprintf(stderr, "\nTry 'igata %s--help'.\n", cli->command ? cli_format(cli, "%s ", cli->command->name) : "");
+    fprintf(stderr, "Try 'igata %s--help'.\n", cli->command ? cli_format(cli, "%s ", cli->command->name) : "");
     return EXIT_USAGE;
 }
 
@@ -62,7 +77,7 @@ static void print_message(const Cli *cli, const char *text, bool error)
 
 int cli_finish(Cli *cli, igata_context *ctx, igata_status status)
 {
-    bool said = false;
+    bool said = cli->said;
     for (size_t i = 0; i < igata_message_count(ctx); i++) {
         bool error = igata_message_is_error(ctx, i);
         if (error || !cli->quiet)

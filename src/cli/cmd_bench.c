@@ -316,7 +316,7 @@ static int write_raw(Cli *cli, const Bench *b, size_t count)
     if (file)
         good = !ferror(file) && (file == stdout || fclose(file) == 0);
     if (!good)
-        fprintf(stderr, "igata bench: cannot write '%s'\n", path);
+        cli_error(cli, "cannot write '%s'", path);
     return good ? EXIT_GOOD : EXIT_INPUT;
 }
 

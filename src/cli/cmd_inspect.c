@@ -12,14 +12,14 @@ static const CliOption options[] = {
     {0},
 };
 
-static bool write_file(const char *path, const char *text)
+static bool write_file(Cli *cli, const char *path, const char *text)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     bool good = file && fputs(text, file) >= 0;
     if (file && file != stdout)
         good &= fclose(file) == 0;
     if (!good)
-        fprintf(stderr, "igata inspect: cannot write '%s'\n", path);
+        cli_error(cli, "cannot write '%s'", path);
     return good;
 }
 
@@ -32,7 +32,7 @@ static int run(Cli *cli)
     if (status == IGATA_OK)
         status = igata_inspect(cli->ctx, cli->args[0], o, format, &text);
     cli_print_times(cli->ctx);
-    if (status == IGATA_OK && !write_file(dot ? dot : "-", text))
+    if (status == IGATA_OK && !write_file(cli, dot ? dot : "-", text))
         return EXIT_INPUT;
     return cli_finish(cli, cli->ctx, status);
 }

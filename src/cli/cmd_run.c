@@ -16,16 +16,16 @@ static void print_summary(Cli *cli, const igata_tensor *t)
     printf("%s : %s = %s\n", t->name, igata_tensor_type_text(cli->ctx, t), igata_tensor_data_text(cli->ctx, t, 8));
 }
 
-static igata_status find_result(igata_session *session, const char *name, igata_tensor *result)
+static igata_status find_result(Cli *cli, igata_session *session, const char *name, igata_tensor *result)
 {
     for (size_t i = 0; i < igata_session_outputs(session); i++)
         if (igata_session_result(session, i, result) == IGATA_OK && strcmp(result->name, name) == 0)
             return IGATA_OK;
-    fprintf(stderr, "igata run: the model has no output '%s'; it has", name);
+    const char *names = "";
     for (size_t i = 0; i < igata_session_outputs(session); i++)
         if (igata_session_result(session, i, result) == IGATA_OK)
-            fprintf(stderr, " '%s'", result->name);
-    fprintf(stderr, "\n");
+            names = cli_format(cli, "%s '%s'", names, result->name);
+    cli_error(cli, "the model has no output '%s'; it has%s", name, names);
     return IGATA_E_MODEL;
 }
 
@@ -40,7 +40,7 @@ static igata_status write_outputs(Cli *cli, igata_session *session, bool *any)
         if (strcmp(cli->own[i].key, "output") != 0)
             continue;
         cli_split(cli, "-o", cli->own[i].value, &name, &rest);
-        igata_status status = find_result(session, name, &tensor[n]);
+        igata_status status = find_result(cli, session, name, &tensor[n]);
         if (status != IGATA_OK)
             return status;
         path[n++] = rest + 1;

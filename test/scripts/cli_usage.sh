@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The command line's promises: exit statuses, where output goes, all or nothing, equal bytes for equal input.
+set -uo pipefail
+failed=0
+fail() { echo "FAIL: $*" >&2; failed=1; }
+
+# expect STATUS WORD...: the status of igata WORD...; leaves its output in `out` and `err`.
+expect() {
+    local want=$1 got
+    shift
+    "$IGATA" "$@" > out 2> err
+    got=$?
+    [ "$got" = "$want" ] || fail "igata $* gives $got instead of $want: $(head -c 300 err)"
+    [ "$got" -lt 2 ] || [ -s err ] || fail "igata $* fails without a message"
+}
+says() { grep -q -- "$1" err || fail "the message lacks '$1': $(head -c 300 err)"; }
+
+rm -rf ./* && mkdir empty
+echo text > cli_usage.txt
+cat > add.ig << 'E2'
+sym N in [1, 64]
+entry func @main(%x : f32[N,4] "x") -> ("y") {
+  %1 = mul %x, %x : f32[N,4]
+  %2 = tanh %1 : f32[N,4]
+  yield %2
+}
+E2
+expect 2
+expect 2 nonsense
+expect 2 run
+expect 2 run --nonsense add.ig
+expect 2 run add.ig -O7
+expect 2 run add.ig -i x
+expect 2 run add.ig --disable-pass=expand -i x=ones
+expect 2 run add.ig --disable-pass=nothing -i x=ones
+expect 2 run add.ig --threads 0 -i x=ones
+expect 2 run add.ig --cpu z80 -i x=ones
+expect 2 run add.ig --target z80 -i x=ones
+expect 2 run add.ig --engine steam -i x=ones
+expect 2 bench add.ig --runs none
+expect 2 opt add.ig --passes=nothing
+expect 2 compile add.ig -o add.exe
+for command in "" compile run test bench verify inspect opt grad ops; do
+    expect 0 $command --help
+    [ -s out ] || fail "igata $command --help says nothing"
+done
+expect 0 --version
+expect 3 run missing.onnx -i x=ones
+says missing.onnx
+expect 3 run cli_usage.txt -i x=ones
+expect 1 test empty
+grep -q "^0 passed, 1 failed$" out || fail "test does not end with its counts"
+
+expect 3 run add.ig --dim N=2
+says "'x'"
+expect 3 run add.ig -i x=ones
+says "'x'"
+expect 3 run add.ig --dim N=2 -i x=ones -i z=ones
+says "'z'"
+expect 3 run add.ig --dim N=100 -i x=ones
+expect 0 run add.ig --dim N=2 -i x=ones -o y=@y.npy
+[ -s out ] && fail "run prints although its output is written to a file"
+for engine in ref32 eager compiled; do
+    expect 0 run add.ig -i x=@y.npy -o y=@$engine.npy --engine $engine
+    cmp ref32.npy $engine.npy || fail "engine $engine has other bits"
+done
+expect 0 run add.ig --dim N=5 -i x=random:3
+grep -q "^y : f32\[5,4\] = " out || fail "no summary"
+
+# all or nothing
+expect 3 run add.ig --dim N=2 -i x=ones -o y=@a.npy -o nothing=@b.npy
+[ -e a.npy ] && fail "an output is written although another does not exist"
+expect 3 run add.ig --dim N=2 -i x=ones -o y=@a.npy -o y=@nowhere/b.npy
+[ -e a.npy ] && fail "an output stays although another cannot be written"
+expect 3 compile add.ig -o add.so
+[ -e add.so ] && fail "a failed compile leaves a file"
+ls .igata-* 2> /dev/null && fail "temporary files stay"
+
+# kinds of output, equal bytes
+expect 0 compile add.ig --dim N=2 -o one.so
+mkdir -p other && (cd other && LC_ALL=C "$IGATA" compile ../add.ig --shape x=2x4 -o two.so)
+cmp one.so other/two.so || fail "two compiles of one model differ"
+for kind in o a ll s ig; do
+    expect 0 compile add.ig --dim N=2 -o add.$kind
+    [ -s add.$kind ] || fail "add.$kind is missing"
+done
+grep -q "int add_run(" add.h || fail "the header does not declare add_run"
+expect 0 run one.so -i x=ones
+expect 3 run one.so -i x=@compiled.npy -i z=ones
+expect 3 run one.so --engine ref32 -i x=ones
+head -c 2000 one.so > half.so
+expect 3 run half.so -i x=ones
+expect 3 inspect half.so
+for form in "" --json "--dot -"; do
+    expect 0 inspect one.so $form
+done
+expect 0 inspect add.ig --ir
+
+# passes
+expect 0 opt add.ig --passes=fold,cse,dce --verify-each --time-passes
+says fold
+expect 0 opt add.ig --dim N=2 --passes=fuse,lower,plan
+grep -q "^plan:" out || fail "opt does not print the schedule"
+expect 0 compile add.ig --dim N=2 -o x.so --print-after=fuse
+says "after fuse"
+expect 0 compile add.ig --dim N=2 -o x.so --dump-after=all --dump-dir dumps
+[ "$(ls dumps | wc -l)" -gt 8 ] || fail "no dumps"
+expect 0 verify add.ig --dim N=3 --per-node
+expect 0 bench add.ig --dim N=3 --runs 20 --json
+grep -q '"p99_9_us"' out || fail "bench --json lacks a field"
+expect 0 bench add.ig --dim N=3 --runs 20 --compare --raw raw.txt
+[ "$(wc -l < raw.txt)" = 40 ] || fail "bench --raw does not have every run"
+expect 0 grad add.ig --loss y --wrt x --seed s -o g.ig
+expect 0 run g.ig -i x=@y.npy -i s=ones -o grad_x=@g.npy
+expect 3 grad add.ig --loss nothing --wrt x
+expect 0 ops --md
+expect 0 ops --json
+exit $failed
