@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define IGATA_VERSION_TEXT "igata 0.1.0"
@@ -156,13 +157,17 @@ static uint64_t place_weight(Weights *w, const PackedWeight *weight)
     return w->offset.data[w->offset.len - 1];
 }
 
-/* Where the weight at `offset` of the schedule's own numbering lies in the artifact. */
+/* Where the weight at `offset` of the schedule's own numbering lies in the artifact. An empty one gives way to that which shares
+ * its place. */
 static uint64_t moved_offset(Weights *w, const Schedule *s, uint64_t offset)
 {
-    for (uint32_t i = 0; i < s->weights.len; i++)
+    const PackedWeight *found = NULL;
+    for (uint32_t i = 0; i < s->weights.len && (!found || found->bytes == 0); i++)
         if (s->weights.data[i]->offset == offset)
-            return place_weight(w, s->weights.data[i]);
-    ig_bug(s->ctx, "no weight at offset %" PRIu64, offset);
+            found = s->weights.data[i];
+    if (!found)
+        ig_bug(s->ctx, "no weight at offset %" PRIu64, offset);
+    return place_weight(w, found);
 }
 
 static const ArtWeight *weight_list(const Weights *w)
@@ -268,38 +273,58 @@ static void note_checks(const Stmt *list, Arena *arena, Map *noted)
     }
 }
 
+typedef struct Named {
+    Arena *arena;
+    VEC(ArtNode) list;
+} Named;
+
+static void name_nodes(Context *ctx, const Region *region, const Map *noted, Named *named)
+{
+    REGION_FOREACH(node, region) {
+        ArtNode one = {node->id, loc_name(ctx, node->loc)};
+        if (map_has(noted, node->id))
+            vec_push(named->arena, &named->list, one);
+        for (uint32_t i = 0; i < node->n_region; i++)
+            name_nodes(ctx, node->region[i], noted, named);
+    }
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = ((const ArtNode *)a)->id, y = ((const ArtNode *)b)->id;
+    return (x > y) - (x < y);
+}
+
 static const ArtNode *nodes(Arena *arena, const Program *p, uint32_t *n)
 {
     Map *noted = map_create(arena);
-    VEC(ArtNode) list = {0};
+    Named named = {.arena = arena};
     for (uint32_t v = 0; v < p->n_variants; v++)
         for (uint32_t k = 0; k < p->variant[v].schedule->kernels.len; k++)
             note_checks(p->variant[v].schedule->kernels.data[k]->body, arena, noted);
-    REGION_FOREACH(node, p->func->body) {
-        if (!map_has(noted, node->id))
-            continue;
-        ArtNode one = {node->id, loc_name(p->ctx, node->loc)};
-        uint32_t at = list.len;
-        vec_push(arena, &list, one);
-        for (; at > 0 && list.data[at - 1].id > one.id; at--)
-            list.data[at] = list.data[at - 1];
-        list.data[at] = one;
-    }
-    *n = list.len;
-    return list.data;
+    name_nodes(p->ctx, p->func->body, noted, &named);
+    if (named.list.len)
+        qsort(named.list.data, named.list.len, sizeof(ArtNode), by_id);
+    *n = named.list.len;
+    return named.list.data;
 }
 
 /* ---- the image ------------------------------------------------------------------------------------------------------------------ */
 
-static void options_hash(const Program *p, uint8_t digest[32])
+static void options_hash(const Program *p, Arena *arena, uint8_t digest[32])
 {
-    char text[256];
+    const PassOptions *pass = &p->options.pass;
+    Text text;
     Sha256 sha;
-    int n = snprintf(text, sizeof text, "O%d eager=%d strict=%d fast=%" PRIu32 " ftz=%d cpu=%s", p->options.pass.opt_level,
-                     p->options.pass.eager, p->options.pass.strict, p->options.pass.fast_math, p->options.ftz,
-                     p->variant[0].target->level);
+    text_init(&text, arena);
+    text_addf(&text, "O%d eager=%d strict=%d fast=%" PRIu32 " ftz=%d limit=%" PRId64, pass->opt_level, pass->eager, pass->strict,
+              pass->fast_math, p->options.ftz, pass->limit < 0 ? -1 : pass->limit);
+    for (uint32_t i = 0; i < pass->n_disabled; i++)
+        text_addf(&text, " without=%s", pass->disabled[i]);
+    for (uint32_t i = 0; i < p->n_variants; i++)
+        text_addf(&text, " cpu=%s", p->variant[i].target->level);
     sha256_begin(&sha);
-    sha256_add(&sha, text, (size_t)n);
+    sha256_add(&sha, text.data, text.len);
     sha256_end(&sha, digest);
 }
 
@@ -328,7 +353,7 @@ void driver_make_image(Program *p, Arena *arena, ArtImage *image)
     image->n_weights = weights.list.len;
     image->nodes = nodes(arena, p, &image->n_nodes);
     memcpy(image->model_sha256, p->options.model_sha256, 32);
-    options_hash(p, image->options_sha256);
+    options_hash(p, arena, image->options_sha256);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------------ */
@@ -371,11 +396,13 @@ static char *prefix_of(Arena *arena, const char *path)
     return starts ? prefix + 1 : prefix;
 }
 
-/* An object for the first CPU level, and its header beside it. */
+/* An object for the first CPU level, said where there are others, and its header beside it. */
 static bool write_object(Program *p, Arena *arena, ArtImage *image, const char *path)
 {
     const char *prefix = prefix_of(arena, path);
     char *header = arena_printf(arena, "%.*s.h", (int)(strlen(path) - 2), path);
+    if (image->n_variants > 1)
+        diag_report(p->ctx, 0, DIAG_driver_one_cpu, path, image->variants[0].name);
     image->n_variants = 1;
     if (!(has_suffix(path, ".o") ? art_write_o : art_write_a)(p->ctx, image, prefix, path))
         return false;
