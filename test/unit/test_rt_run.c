@@ -6,6 +6,8 @@
 #include "support/art_fixture.h"
 #include "support/unit.h"
 #include <fenv.h>
+#include <limits.h>
+#include <sys/resource.h>
 #include <time.h>
 
 static Context *ctx;
@@ -404,21 +406,52 @@ static void test_replaced_file(void **state)
     igata_close(after);
 }
 
+#define LARGE_BYTES (100u << 20)
+
+static bool write_large(void *user, ArtSink *sink)
+{
+    static const char zeros[1 << 16];
+    (void)user;
+    for (size_t i = 0; i < LARGE_BYTES / sizeof zeros; i++)
+        art_sink_write(sink, zeros, sizeof zeros);
+    return true;
+}
+
+/* Opening takes no longer for 100 MB of weights: they are mapped, and no page of them is touched (they have 25,600). */
 static void test_opens_in_a_millisecond(void **state)
 {
     (void)state;
-    double best = 1;
-    for (int i = 0; i < 50; i++) {
-        struct timespec a, b;
-        igata_model *model;
-        timespec_get(&a, TIME_UTC);
-        assert_int_equal(igata_open("fixture.so", NULL, &model), IGATA_OK);
-        timespec_get(&b, TIME_UTC);
-        igata_close(model);
-        double seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9;
-        best = seconds < best ? seconds : best;
+    static const unsigned flags[] = {0, IGATA_MMAP};
+    const ArtWeight weights[] = {
+        fixture.weights[0], fixture.weights[1], {"large", 64 + sizeof fixture.weight, LARGE_BYTES, write_large, NULL}};
+    ArtImage image = fixture.image;
+    image.weights = weights;
+    image.n_weights = 3;
+    assert_true(art_write_so(ctx, &image, "large.so"));
+    for (size_t f = 0; f < IG_COUNT(flags); f++) {
+        igata_open_options options = {.size = sizeof options, .flags = flags[f]};
+        double best = 1;
+        long fewest = LONG_MAX;
+        for (int i = 0; i < 50; i++) {
+            struct timespec a, b;
+            struct rusage before, after;
+            igata_model *model;
+            getrusage(RUSAGE_SELF, &before);
+            timespec_get(&a, TIME_UTC);
+            assert_int_equal(igata_open("large.so", &options, &model), IGATA_OK);
+            timespec_get(&b, TIME_UTC);
+            getrusage(RUSAGE_SELF, &after);
+            igata_close(model);
+            double seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9;
+            long faults = after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt;
+            best = seconds < best ? seconds : best;
+            fewest = faults < fewest ? faults : fewest;
+        }
+        print_message("opened in %.0f us with %ld page faults\n", best * 1e6, fewest);
+        assert_true(best < 1e-3);
+        assert_true(fewest < 100);
     }
-    assert_true(best < 1e-3);
+    remove("large.so");
 }
 
 /* The features that the runtime finds are those that the C compiler's own detection finds. */
