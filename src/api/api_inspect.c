@@ -12,7 +12,7 @@ typedef struct Listing {
     Context *ctx;
     Text text;
     const ArtInfo *info;
-    const ArtVariant *variant; /* the last: levels ascend, so it uses most of a CPU */
+    const ArtVariant *variant; /* unless it goes through all, the last: levels ascend, so it uses most of a CPU */
     const ArtEntry *entry;
     const ArtBody *body;
 } Listing;
@@ -179,10 +179,28 @@ static void add_entry(Listing *l)
                   body->plan[i].bytes, body->plan[i].first, body->plan[i].last);
 }
 
+/* What one variant does: its own phases, plan and kernels. */
+static void add_variant(Listing *l, const ArtVariant *variant)
+{
+    uint64_t flops = 0;
+    l->variant = variant;
+    for (uint32_t i = 0; i < l->info->image.n_entries; i++) {
+        enter(l, i);
+        add_entry(l);
+        for (uint32_t p = 0; p < l->body->n_phases; p++)
+            flops += variant->kernels[l->body->phases[p].kernel].flops;
+    }
+    text_addf(&l->text, "\nkernels: %" PRIu64 " flops a run\n", flops);
+    for (uint32_t i = 0; i < variant->n_kernels; i++) {
+        const ArtKernel *k = &variant->kernels[i];
+        text_addf(&l->text, "  %-32s %-7s %12" PRIu64 " flops %12" PRIu64 " bytes  from %s\n", k->symbol, k->classes, k->flops,
+                  k->bytes, k->nodes);
+    }
+}
+
 static void make_text(Listing *l)
 {
     const ArtImage *image = &l->info->image;
-    uint64_t flops = 0;
     text_addf(&l->text, "target %s, %s%s, made by %s\n", image->triple, image->opt_level, image->ftz ? ", ftz" : "",
               image->igata_version);
     for (uint32_t i = 0; i < image->n_variants; i++)
@@ -190,18 +208,8 @@ static void make_text(Listing *l)
     text_addf(&l->text, "weights: %u, %" PRIu64 " bytes; file: %" PRIu64 " bytes\n", image->n_weights, l->info->weights_bytes,
               l->info->file_bytes);
     text_add(&l->text, "arithmetic: exact and ref32; every convolution is of class ref32 (wino2 is not implemented yet)\n");
-    for (uint32_t i = 0; i < image->n_entries; i++) {
-        enter(l, i);
-        add_entry(l);
-        for (uint32_t p = 0; p < l->body->n_phases; p++)
-            flops += l->variant->kernels[l->body->phases[p].kernel].flops;
-    }
-    text_addf(&l->text, "\nkernels: %" PRIu64 " flops a run\n", flops);
-    for (uint32_t i = 0; i < l->variant->n_kernels; i++) {
-        const ArtKernel *k = &l->variant->kernels[i];
-        text_addf(&l->text, "  %-32s %-7s %12" PRIu64 " flops %12" PRIu64 " bytes  from %s\n", k->symbol, k->classes, k->flops,
-                  k->bytes, k->nodes);
-    }
+    for (uint32_t i = image->n_variants; i-- > 0;)
+        add_variant(l, &image->variants[i]);
     text_add(&l->text, "\nweights:\n");
     for (uint32_t i = 0; i < image->n_weights; i++)
         text_addf(&l->text, "  @%-32s @%-10" PRIu64 " %10" PRIu64 " bytes\n", image->weights[i].name, image->weights[i].offset,
@@ -284,27 +292,11 @@ static void json_entries(Listing *l)
     text_add(&l->text, "],\n");
 }
 
-static void make_json(Listing *l)
+static void json_kernels(Text *t, const ArtVariant *v)
 {
-    const ArtImage *image = &l->info->image;
-    Text *t = &l->text;
-    text_add(t, "{\n  ");
-    add_field(t, "target", image->triple);
-    text_add(t, ", ");
-    add_field(t, "opt_level", image->opt_level);
-    text_add(t, ", ");
-    add_field(t, "compiler", image->igata_version);
-    text_addf(t, ", \"ftz\": %s,\n  \"cpu\": [", image->ftz ? "true" : "false");
-    for (uint32_t i = 0; i < image->n_variants; i++) {
-        text_add(t, i ? ", {" : "{");
-        add_field(t, "name", image->variants[i].name);
-        text_addf(t, ", \"code_bytes\": %" PRIu64 "}", image->variants[i].code_bytes);
-    }
-    text_add(t, "],\n");
-    json_entries(l);
     text_add(t, "  \"kernels\": [");
-    for (uint32_t i = 0; i < l->variant->n_kernels; i++) {
-        const ArtKernel *k = &l->variant->kernels[i];
+    for (uint32_t i = 0; i < v->n_kernels; i++) {
+        const ArtKernel *k = &v->kernels[i];
         text_add(t, i ? ",\n    {" : "\n    {");
         add_field(t, "name", k->symbol);
         text_add(t, ", ");
@@ -315,7 +307,42 @@ static void make_json(Listing *l)
         add_field(t, "class", k->classes);
         text_addf(t, ", \"flops\": %" PRIu64 ", \"bytes\": %" PRIu64 "}", k->flops, k->bytes);
     }
-    text_add(t, "],\n  ");
+    text_add(t, "]");
+}
+
+/* Each variant with entries and kernels of its own; those at the top level are the last one's. */
+static void json_variants(Listing *l)
+{
+    const ArtImage *image = &l->info->image;
+    Text *t = &l->text;
+    text_add(t, "\"cpu\": [");
+    for (uint32_t i = 0; i < image->n_variants; i++) {
+        l->variant = &image->variants[i];
+        text_add(t, i ? ", {" : "{");
+        add_field(t, "name", l->variant->name);
+        text_addf(t, ", \"code_bytes\": %" PRIu64 ",\n", l->variant->code_bytes);
+        json_entries(l);
+        json_kernels(t, l->variant);
+        text_add(t, "}");
+    }
+    text_add(t, "],\n");
+}
+
+static void make_json(Listing *l)
+{
+    const ArtImage *image = &l->info->image;
+    Text *t = &l->text;
+    text_add(t, "{\n  ");
+    add_field(t, "target", image->triple);
+    text_add(t, ", ");
+    add_field(t, "opt_level", image->opt_level);
+    text_add(t, ", ");
+    add_field(t, "compiler", image->igata_version);
+    text_addf(t, ", \"ftz\": %s,\n  ", image->ftz ? "true" : "false");
+    json_variants(l);
+    json_entries(l);
+    json_kernels(t, l->variant);
+    text_add(t, ",\n  ");
     if (image->n_entries == 1) {
         json_plan(t, &l->variant->bodies[0]);
         text_add(t, ",\n  ");
