@@ -8,7 +8,7 @@ set -uo pipefail
 [ -x "$IGATA" ] || { echo "no $IGATA"; exit 77; }
 [ -z "${SANITIZE:-}" ] || exit 77 # slow, and all of it is tested elsewhere
 grep -q avx2 /proc/cpuinfo || { echo "the documents show x86-64-v3"; exit 77; }
-rm -rf ./* || exit 1
+rm -rf doc_commands && mkdir doc_commands && cd doc_commands || exit 1
 for name in examples include src test doc; do ln -s "$SRC/$name" "$name"; done
 ln -s "$BUILD" build
 
