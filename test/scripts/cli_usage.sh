@@ -82,10 +82,10 @@ expect 0 compile add.ig --dim N=2 -o one.so
 mkdir -p other && (cd other && LC_ALL=C "$IGATA" compile ../add.ig --shape x=2x4 -o two.so)
 cmp one.so other/two.so || fail "two compiles of one model differ"
 for kind in o a ll s ig; do
-    expect 0 compile add.ig --dim N=2 -o add.$kind
-    [ -s add.$kind ] || fail "add.$kind is missing"
+    expect 0 compile add.ig --dim N=2 -o made.$kind
+    [ -s made.$kind ] || fail "made.$kind is missing"
 done
-grep -q "int add_run(" add.h || fail "the header does not declare add_run"
+grep -q "int made_run(" made.h || fail "the header does not declare made_run"
 expect 0 run one.so -i x=ones
 expect 3 run one.so -i x=@compiled.npy -i z=ones
 expect 3 run one.so --engine ref32 -i x=ones
@@ -116,4 +116,55 @@ expect 0 run g.ig -i x=@y.npy -i s=ones -o grad_x=@g.npy
 expect 3 grad add.ig --loss nothing --wrt x
 expect 0 ops --md
 expect 0 ops --json
+# every message of the layers below, by its name
+cat > take.ig << 'E2'
+weight @t : f32[3,2] = [1, 2, 3, 4, 5, 6]
+entry func @main(%i : s64[2] "i") -> ("y") {
+  %t = const {weight=@t} : f32[3,2]
+  %y = gather %t, %i {axis=0, batch=0} : f32[2,2]
+  yield %y
+}
+E2
+cat > less.ig << 'E2'
+sym N in [0, 64]
+entry func @main(%x : f32[N] "x") -> ("y") {
+  %y = slice %x {start=[0], size=[N-2], step=[1]} : f32[N-2]
+  yield %y
+}
+E2
+printf '\x93NUMPY\x01\x00v\x00%-117s\n%b' "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }" \
+    '\x01\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0' > index.npy
+for engine in compiled eager ref32 f64 "compiled --threads 2"; do
+    expect 3 run take.ig -i i=@index.npy -o y=@never.npy --engine $engine
+    says 'take.ig:4.*\[api_index\]'
+done
+expect 0 compile take.ig -o take.so
+expect 3 run take.so -i i=@index.npy -o y=@never.npy
+says '\[api_index_node\]'
+[ -e never.npy ] && fail "a failed run leaves an output"
+expect 3 run one.so --engine f64 -i x=ones
+says '\[api_artifact\]'
+expect 3 run one.so -i i=ones
+says '\[api_input\]'
+expect 2 run add.ig --engine steam -i x=ones
+says '\[api_option\]'
+expect 3 run half.so -i x=ones
+says '\[api_run\]'
+expect 3 run add.ig --dim N=2 -i x=ones --target aarch64 --runner nothing-of-this-name
+says '\[api_runner\]'
+expect 3 compile add.ig -o never.so
+says '\[driver_symbolic\]'
+expect 3 compile add.ig --dim N=100 -o never.so
+says '\[driver_bind\]'
+expect 3 compile add.ig --shape x=1x2x3 -o never.so
+says '\[driver_rank\]'
+expect 3 compile less.ig --dim N=1 -o never.so
+says '\[driver_sizes\]'
+expect 3 compile add.ig --dim N=1 --entry nothing -o never.so
+says '\[driver_no_entry\]'
+expect 3 compile add.ig --dim N=1 --also-output nothing -o never.so
+says '\[driver_no_value\]'
+expect 3 opt add.ig --dim N=1 --passes=fuse,fold
+says '\[driver_pass_order\]'
+[ -e never.so ] && fail "a failed compile leaves a file"
 exit $failed
