@@ -19,6 +19,13 @@ static uint64_t round_up(uint64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
 /* ---- lifetimes and in-place merges ------------------------------------------------------------------------------------------ */
 
+static Storage *block_of(Storage *st)
+{
+    while (st->in_place)
+        st = st->in_place;
+    return st;
+}
+
 static void find_lifetimes(Schedule *s)
 {
     for (uint32_t i = 0; i < s->storages.len; i++)
@@ -31,6 +38,11 @@ static void find_lifetimes(Schedule *s)
         }
         for (uint32_t i = 0; i < g->reads.len; i++)
             g->reads.data[i]->last = p;
+    }
+    for (uint32_t i = 0; i < s->storages.len; i++) { /* void copies */
+        Storage *st = s->storages.data[i], *block = block_of(st);
+        if (st != block && st->last > block->last)
+            block->last = st->last;
     }
 }
 
@@ -96,13 +108,6 @@ static bool may_share(const Group *g, const Storage *old, const Storage *new)
     InPlace p = {.old = old, .new = new, .ok = true};
     check_in_place(g->kernel, g->kernel->body, &p);
     return p.ok && p.stores >= 1;
-}
-
-static Storage *block_of(Storage *st)
-{
-    while (st->in_place)
-        st = st->in_place;
-    return st;
 }
 
 static void merge_in_place(Schedule *s)
@@ -422,8 +427,11 @@ bool pass_plan(PassCtx *pc, Unit *unit)
     Schedule *s = unit->schedule;
     for (uint32_t i = 0; i < s->groups.len; i++)
         drop_unused_buffers(s->groups.data[i]->kernel);
+    bool share = !pc->options->eager && pc->options->opt_level > 0;
+    if (share)
+        sched_drop_copies(s);
     find_lifetimes(s);
-    if (!pc->options->eager && pc->options->opt_level > 0)
+    if (share)
         merge_in_place(s);
     place_blocks(s);
     s->workspace_bytes = s->peak_bytes;

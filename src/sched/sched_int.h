@@ -19,6 +19,9 @@ void sched_make_groups(Schedule *s, const PassOptions *options, bool fused);
 /* Which axes of a group's results are rows (one trip of the row loops computes all content of a row) */
 uint32_t group_row_axes(const Node *anchor); /* bit i: axis i is a row axis */
 
+/* copies.c */
+void sched_drop_copies(Schedule *s); /* removes kernels that would copy a value onto itself */
+
 /* nest.c: views of a kernel body that scheduling steps share */
 enum { NEST_MAX_LOOPS = 16 };
 typedef struct Nest { /* a perfect nest: loops from outermost, then a list of other statements */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies that the storage orders have made void: a kernel that stores every element of one value at the place where it lies in
+ * another (a transpose of a value that is stored in the transpose's order, a reshape of a dense one). The value gets the bytes of
+ * its source - of an output, the source is written there in the first place - and the kernel goes.
+ */
+#include "sched/sched_int.h"
+
+/* The one store below the loops of a body, or NULL. */
+static const Stmt *only_store(const Stmt *list)
+{
+    while (list && !list->next && list->kind == LS_FOR)
+        list = list->u.loop.body;
+    return list && !list->next && list->kind == LS_STORE && !list->u.store.mask ? list : NULL;
+}
+
+static bool copies_in_place(Group *g, const Storage *from, const Storage *to)
+{
+    Kernel *k = g->kernel;
+    const Stmt *store = only_store(k->body);
+    if (!store || store->u.store.buf->val != to->val || store->u.store.value->kind != LX_LOAD)
+        return false;
+    const Expr *load = store->u.store.value;
+    const Buf *source = load->u.buf;
+    return source->val == from->val && source->space == BUF_ARG && load->n_args == source->rank &&
+           lx_offset(k, source, load->arg) == lx_offset(k, store->u.store.buf, store->u.store.index);
+}
+
+static bool is_void(Group *g)
+{
+    if (g->reads.len != 1 || g->writes.len != 1)
+        return false;
+    const Storage *from = g->reads.data[0], *to = g->writes.data[0];
+    return from->kind == SLOT_WORKSPACE && !from->in_place && from->bytes == to->bytes &&
+           from->val->type->dtype == to->val->type->dtype && (to->kind == SLOT_OUTPUT || to->kind == SLOT_WORKSPACE) &&
+           copies_in_place(g, from, to);
+}
+
+void sched_drop_copies(Schedule *s)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->groups.len; i++) {
+        Group *g = s->groups.data[i];
+        if (!is_void(g)) {
+            s->groups.data[kept++] = g;
+            continue;
+        }
+        Storage *from = g->reads.data[0], *to = g->writes.data[0];
+        Group *producer = sched_group_of(s, from->val->def); /* now produces both */
+        vec_push(s->arena, &producer->writes, to);
+        vec_push(s->arena, &producer->results, g->results.data[0]);
+        for (uint32_t n = 0; n < g->nodes.len; n++) {
+            vec_push(s->arena, &producer->nodes, g->nodes.data[n]);
+            map_set(s->group_of, g->nodes.data[n]->id, producer);
+        }
+        if (to->kind == SLOT_OUTPUT) {
+            from->kind = to->kind;
+            from->index = to->index;
+        } else {
+            to->in_place = from;
+        }
+    }
+    s->groups.len = kept;
+}
