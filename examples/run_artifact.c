@@ -143,9 +143,10 @@ int main(int argc, char **argv)
     if (status != IGATA_OK)
         return fail("threads", status);
     status = igata_pool_run(pool, model, (size_t)number, io, workspace, state);
+    const char *node = igata_error_node(model, igata_pool_error(pool));
     igata_pool_destroy(pool);
     if (status != IGATA_OK)
-        return fail("run", status);
+        return fail(node ? node : "run", status);
     for (size_t i = entry.inputs; i < entry.inputs + entry.outputs; i++)
         print(&values[i], io[i]);
 

@@ -73,6 +73,11 @@ static void test_run_artifact(void **state)
     fixture_write("at.bin", "\1\0\0\0", 4);
     assert_int_not_equal(system("./run_artifact fixture.so at=at.bin 2> short.err"), 0);
     assert_int_equal(system("grep -q '160 bytes of input at' short.err"), 0);
+    int32_t rows[FIXTURE_ROWS] = {0};
+    rows[4] = FIXTURE_N; /* out of range */
+    fixture_write("at.bin", rows, sizeof rows);
+    assert_int_not_equal(system("./run_artifact fixture.so at=at.bin 2> index.err"), 0);
+    assert_int_equal(system("grep -q 'layer2/pick.*an index was out of range' index.err"), 0);
 }
 
 static void test_static_program(void **state)
