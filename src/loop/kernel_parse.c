@@ -619,7 +619,7 @@ static Stmt *read_store(Reader *r)
     Buf *buf = read_target(r, index);
     if (!buf || !(value = read_value(r)))
         return NULL;
-    if (take_word(r, "if") && !(mask = need_pred(r, read_expr(r))))
+    if (take_word(r, "where") && !(mask = need_pred(r, read_expr(r))))
         return NULL;
     return ls_store(r->k, buf, index, value, mask);
 }

@@ -331,7 +331,7 @@ static void put_store(Printer *p, const Stmt *s)
     put_element(p, s->u.store.buf, s->u.store.index, s->u.store.n_index);
     text_add(p->text, " = ");
     expr(p, s->u.store.value);
-    put_optional(p, "if", s->u.store.mask);
+    put_optional(p, "where", s->u.store.mask);
 }
 
 static void put_fold(Printer *p, const Stmt *s)

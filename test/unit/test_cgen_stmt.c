@@ -93,13 +93,13 @@ static void masks_and_branches(void **state)
                                           "  iter i in [0, %d]\n  for i in 0 .. %d vec {\n    if 3 < i {\n"
                                           "      if ((i %% 3) == 1) {\n        store z[i, 1] = x[i]\n      } else {\n"
                                           "        store z[i, 0] = neg.f32(x[i])\n      }\n      store y[i] = x[i - 4]\n    } else {\n      store y[i] = f32(9)\n    }\n"
-                                          "    store y[i] = add.f32(y[i], x[i]) if ((i %% 2) == 0)\n  }\n}\n",
+                                          "    store y[i] = add.f32(y[i], x[i]) where ((i %% 2) == 0)\n  }\n}\n",
                                           n, n, n, n - 1, n));
         bits_add_text(suite, arena_printf(suite->arena,
                                           "kernel \"by_row\" {\n  arg x: f32[6, %d]\n  arg y: f32[6, %d] written\n  iter r in [0, 5]\n"
                                           "  iter i in [0, %d]\n  for r in 0 .. 6 par {\n    if (1 < r && r < 5) {\n"
                                           "      for i in 0 .. %d vec {\n        store y[r, i] = x[r - 2, i]\n      }\n    } else {\n"
-                                          "      for i in 0 .. %d {\n        store y[r, i] = x[r, i] if i < r*7\n      }\n    }\n  }\n}\n",
+                                          "      for i in 0 .. %d {\n        store y[r, i] = x[r, i] where i < r*7\n      }\n    }\n  }\n}\n",
                                           n, n, n - 1, n, n));
     }
     bits_add_text(suite, "kernel \"unrolled\" {\n  arg x: f32[7, 20]\n  arg y: f32[7, 20] written\n  iter r in [0, 6]\n  iter i in [0, 19]\n"

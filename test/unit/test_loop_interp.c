@@ -247,8 +247,8 @@ static void branches_masks_and_checks(void **state)
         *state, "kernel \"t\" { arg n: s64[4] arg x: f32[3] arg y: f32[4] arg o: s64[4] iter i in [0, 3] var v: s64\n"
                 "for i in 0 .. 4 { let v = max.s64(s64(0), min.s64(n[i], s64(2)))\n"
                 "  check !!eq.bool(v, n[i]) code 517\n"
-                "  if (i < 2) { store y[i] = x[index(v, 0, 2)] } else { store y[i] = x[i if (i < 3) else f32(-5)] if "
-                "(i < 4) }\n"
+                "  if (i < 2) { store y[i] = x[index(v, 0, 2)] } else { store y[i] = x[i if (i < 3) else f32(-5)] "
+                "where (i < 4) }\n"
                 "  store o[i] = v } }");
     kernel_interp(k, (void *[]){index, x, y, out}, 0, 1, &error);
     assert_int_equal(error, 517);

@@ -90,7 +90,7 @@ static void everything_is_written_and_read(void **state)
         "    if u { check (u && eq.bool(n[i], s64(5))) code 18446744073709551615 } else { }\n"
         "    fold v = sum lanes16 over (j: 6, \"true\": 2) if (j < 3) :\n"
         "      \"a/b\"[\"true\", index(n[(i + j) % 8], 0, 7) if (i < 5) else mul.f32(f32(0.1), cast.f32(j*-2 - 3))]\n"
-        "    store l[min(i + 1, 7)] = select.f32(u, v, cast.f32(h)) if !(i == 3)\n"
+        "    store l[min(i + 1, 7)] = select.f32(u, v, cast.f32(h)) where !(i == 3)\n"
         "    store l[max(i - 2, 0)] = cast.f32(x) } }");
     assert_fixed_point(ctx, k);
     const char *text = print(ctx, k);
@@ -122,6 +122,22 @@ static void shared_values_are_printed_once(void **state)
     assert_fixed_point(ctx, k);
     assert_non_null(
         strstr(print(ctx, k), "    $0 = exp.f32(x[i])\n    $1 = add.f32($0, $0)\n    store x[i] = mul.f32($1, $1)\n"));
+}
+
+/* The mask of a store and a statement that follows it start with different words. */
+static void a_store_before_an_if(void **state)
+{
+    Context *ctx = *state;
+    Kernel *k = parse(ctx, "kernel \"t\" { arg x: f32[4] iter i in [0, 3]\n"
+                           "for i in 0 .. 4 { store x[i] = f32(1) if (i < 2) { store x[i] = f32(2) where (i == 1) }\n"
+                           "store x[i] = f32(3) where (i == 3) if (i == 3) { } } }");
+    assert_fixed_point(ctx, k);
+    const Stmt *plain = k->body->u.loop.body, *branch = plain->next, *masked = branch->next;
+    assert_null(plain->u.store.mask);
+    assert_int_equal(branch->kind, LS_IF);
+    assert_non_null(branch->u.branch.then->u.store.mask);
+    assert_non_null(masked->u.store.mask);
+    assert_int_equal(masked->next->kind, LS_IF);
 }
 
 static void statements_are_cloned_with_substitution(void **state)
@@ -267,7 +283,7 @@ static void the_verifier_refuses(void **state)
 
 static const char *const accepted[] = {
     HEAD "for i in 0 .. 8 { if (i < 7) { store x[i + 1] = f32(1) } } }",
-    HEAD "for i in 0 .. 8 { store x[i + 1] = f32(1) if (i + 1 < 8) } }",
+    HEAD "for i in 0 .. 8 { store x[i + 1] = f32(1) where (i + 1 < 8) } }",
     HEAD "for i in 0 .. 8 step 3 { store x[i + 1] = f32(1) } }",
     HEAD "for i in 0 .. 2 { for j in i*4 .. min(i*4 + 4, 7) { store x[j + 1] = f32(1) } } }",
     HEAD "for i in 0 .. 2 par { for j in i*4 .. i*4 + 4 { store x[j] = f32(1) } } }",
@@ -334,6 +350,7 @@ int main(void)
         cmocka_unit_test(examples_are_fixed_points),
         cmocka_unit_test(everything_is_written_and_read),
         cmocka_unit_test(shared_values_are_printed_once),
+        cmocka_unit_test(a_store_before_an_if),
         cmocka_unit_test(statements_are_cloned_with_substitution),
         cmocka_unit_test(the_parser_refuses),
         cmocka_unit_test(the_verifier_refuses),
