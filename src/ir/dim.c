@@ -426,7 +426,7 @@ typedef struct Split {
 
 static Split split_by(Context *ctx, const Dim *a, int64_t c)
 {
-    Term q[MAX_TERMS], r[MAX_TERMS];
+    Term q[MAX_TERMS] = {{0}}, r[MAX_TERMS] = {{0}};
     uint32_t n_q = 0, n_r = 0;
     int64_t g = c;
     for (uint32_t i = 0; i < a->n; i++) {
