@@ -103,11 +103,15 @@ for file in $(files "${own[@]}") $(find "${own[@]}" -name '*.sh' -o -name '*.py'
     head -n 5 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || complain "$file: no SPDX line"
 done
 
+# LLVM's registry of targets is a table of the process without a lock; what guards its one filling has to be one too.
+allowed_global='libigata_cgen\.a:(.*\.)?llvm_targets_once(\.[0-9]+)?'
+
 if [ -n "${BUILD:-}" ] && [ -z "${SANITIZE:-}" ]; then
     for library in "$BUILD"/libigata_*.a; do
         [ -f "$library" ] || continue
         globals=$(objdump -t "$library" | awk '$1 ~ /^[0-9a-f]+$/ && / O / {
-            for (i = 2; i < NF; i++) if ($i ~ /^(\.data|\.bss|\.tdata|\.tbss|\*COM\*|\.data\.[^r].*|\.bss\..*)$/) print $NF }' | sort -u)
+            for (i = 2; i < NF; i++) if ($i ~ /^(\.data|\.bss|\.tdata|\.tbss|\*COM\*|\.data\.[^r].*|\.bss\..*)$/) print $NF }' | sort -u |
+            while read -r name; do grep -qxE "$allowed_global" <<< "${library##*/}:$name" || echo "$name"; done)
         [ -n "$globals" ] && complain "$library: mutable globals:" $globals
     done
 fi

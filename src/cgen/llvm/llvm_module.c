@@ -28,8 +28,9 @@ static void register_targets(void)
 
 static LLVMTargetMachineRef create_machine(Context *ctx, const CgenOptions *options)
 {
-    static once_flag once = ONCE_FLAG_INIT; /* guards LLVM's own registry */
-    call_once(&once, register_targets);
+    /* The one mutable global (tools/layers.sh knows it): LLVM's registry of targets belongs to the process and takes no lock. */
+    static once_flag llvm_targets_once = ONCE_FLAG_INIT;
+    call_once(&llvm_targets_once, register_targets);
     LLVMTargetRef target;
     char *message = NULL;
     if (LLVMGetTargetFromTriple(options->target->triple, &target, &message)) {
