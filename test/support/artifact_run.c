@@ -98,7 +98,7 @@ static void close_model(Run *r)
 static const char *check_io(const Run *r, igata_status status)
 {
     const ArtifactCase *c = r->c;
-    if (status != (c->index_error ? IGATA_E_INDEX : IGATA_OK))
+    if (status != IGATA_OK && !(c->index_error && status == IGATA_E_INDEX))
         return arena_printf(c->arena, "runs with status: %s", igata_status_text(status));
     for (uint32_t i = 0; i < c->n_in + c->n_out; i++)
         if (!guarded_is_intact(&r->io[i]))

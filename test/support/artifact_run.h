@@ -13,7 +13,7 @@ typedef struct ArtifactCase {
     unsigned threads;
     uint32_t n_in, n_out;
     Tensor *const *in, *const *want;
-    bool index_error;      /* an index out of range is expected, and nothing else */
+    bool index_error;      /* an index out of range may be reported (not where the element that needs it is unused) */
 } ArtifactCase;
 /* What is wrong, or NULL. */
 const char *artifact_wrong(const ArtifactCase *c);
