@@ -246,8 +246,6 @@ bool elem_supported(Op op, DType dtype)
     case OP_sub:
     case OP_mul:
     case OP_div:
-    case OP_rem:
-    case OP_mod:
     case OP_min:
     case OP_max:
     case OP_eq:
@@ -259,6 +257,8 @@ bool elem_supported(Op op, DType dtype)
     case OP_cast:
     case OP_bitcast:
     case OP_stop_gradient: return true;
+    case OP_rem:
+    case OP_mod:
     case OP_pow: return c != EC_F64;
     case OP_not:
     case OP_and:

@@ -97,7 +97,9 @@ bool lower_map(LowerArgs *args)
     if (!lower_ready(args))
         return false;
     const Node *node = args->node;
-    DType dtype = node->out[0].type->dtype;
+    DType dtype = node->out[0].type->dtype, operand = lower_type(args, node->n_in - 1u)->dtype;
+    if (!elem_supported((Op)node->op, operand))
+        return lower_fail(args, "there is no kernel for elements of this type");
     if (node->op == OP_cast)
         args->value = lx_cast(args->k, args->arg[0], dtype);
     else if (node->op == OP_stop_gradient)
