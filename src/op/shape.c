@@ -253,7 +253,7 @@ bool sh_window(const ShapeArgs *args, uint32_t axis, const Dim *in, int64_t lhs_
                           dim_const(ctx, 1));
     const Dim *room = dim_add(ctx, dilated, dim_const(ctx, lo + hi - reach - 1));
     dim_range(room, &range_lo, &range_hi);
-    if (dim_is_valid(room) && range_hi < 0)
+    if (dim_is_valid(room) && range_hi < (reach == 0 ? -1 : 0)) /* one tap fits in an empty axis, at no position */
         return sh_bad_shape(
             args, "the window of axis %u (%lld elements, dilation %lld) is larger than the padded axis (%s)", axis,
             (long long)kernel, (long long)dilation, dim_text(args, dim_add(ctx, dilated, dim_const(ctx, lo + hi))));
