@@ -22,11 +22,15 @@ Val *adj_sum_to(Builder *b, Val *value, const Type *type)
     uint32_t n = 0;
     if (!value)
         return NULL;
-    IG_CHECK(b->module->ctx, value->type->rank == type->rank);
+    IG_CHECK(b->module->ctx, value->type->rank >= type->rank);
+    uint32_t lead = value->type->rank - type->rank; /* axes that the operand lacks, as clip's bounds may */
+    for (uint32_t i = 0; i < lead; i++)
+        axes[n++] = i;
     for (uint32_t i = 0; i < type->rank; i++)
-        if (dim_is_const(type->dim[i], &size) && size == 1 && value->type->dim[i] != type->dim[i])
-            axes[n++] = i;
-    return n ? op_reduce(b, value, "sum", axes, n) : value;
+        if (dim_is_const(type->dim[i], &size) && size == 1 && value->type->dim[lead + i] != type->dim[i])
+            axes[n++] = lead + i;
+    value = n ? op_reduce(b, value, "sum", axes, n) : value;
+    return lead ? op_reshape(b, value, type->rank, type->dim) : value;
 }
 
 Val *adj_zeros(Builder *b, const Type *type)
