@@ -224,7 +224,8 @@ bool pass_raise(PassCtx *pc, Unit *unit)
         for (Node *node = body->last, *prev; node; node = prev) { /* users first: the largest match wins */
             prev = node->prev;
             if (node->n_out != 1 || node->out[0].type->kind != TY_TENSOR || node->out[0].type->rank == 0 ||
-                !dtype_is_float(node->out[0].type->dtype) || !node->out[0].uses || op_is_composite((Op)node->op))
+                !dtype_is_float(node->out[0].type->dtype) || dtype_bits(node->out[0].type->dtype) < 16 ||
+                !node->out[0].uses || op_is_composite((Op)node->op))
                 continue;
             TypePatterns *t = patterns_for(pc, known, scratch, node->out[0].type);
             changed |= raise_node(pc->ctx, t->pattern, IG_COUNT(raises), node);
