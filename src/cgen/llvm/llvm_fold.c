@@ -76,10 +76,11 @@ static LLVMValueRef update(Cg *cg, const Fold *f, int64_t u, LLVMValueRef acc)
     LLVMValueRef args[3], a = vec ? cg_lanes(cg, f->a[u]) : cg_scalar(cg, f->a[u]);
     LLVMValueRef b = f->b[u] ? vec ? cg_lanes(cg, f->b[u]) : cg_scalar(cg, f->b[u]) : NULL;
     cg_place(cg, cg->top);
+    a = cg_cast(cg, f->dtype, f->a[u]->dtype, a);
     if (!b)
         return combine(cg, f->kind, f->dtype, acc, a);
     args[0] = a;
-    args[1] = b;
+    args[1] = cg_cast(cg, f->dtype, f->b[u]->dtype, b);
     args[2] = acc;
     DType dtypes[] = {f->dtype, f->dtype, f->dtype};
     return cg_map(cg, OP_fma, f->dtype, dtypes, args, 3);
