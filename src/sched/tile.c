@@ -121,12 +121,13 @@ static bool tile_fits(const TargetInfo *t, int64_t rows, int64_t vectors)
     return acc + vectors * parts + 1 <= t->vector_registers && (t->vector_registers < 32 || acc <= 26);
 }
 
-/* Cycles per position of k: FMAs on two ports, loads on two, four cycles of FMA latency. */
+/* Cycles per position of k: FMAs on two ports, loads on two, four cycles of FMA latency. Loads that wait cost a little even where
+ * they are not the limit, and accumulators that just cover the latency do not quite. */
 static double tile_cycles(const TargetInfo *t, int64_t rows, int64_t vectors)
 {
     double parts = (double)(LOOP_LANES / t->f32_lanes), fma = (double)(rows * vectors) * parts / 2,
            loads = ((double)vectors * parts + (double)rows) / 2, cycles = fma > loads ? fma : loads;
-    return cycles > 4 ? cycles : 4;
+    return (cycles > 4.5 ? cycles : 4.5) + loads / 16;
 }
 
 static double covering_cycles(const TargetInfo *t, TileShape shape, int64_t n_rows, int64_t n_vectors, double k)
