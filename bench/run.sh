@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Speed of this build: kernels against the FMA peak, then models against onnxruntime. Everything runs on one thread.
+#   bench/run.sh [--models DIR ..] [--rounds N] [--seconds S] [--out FILE-STEM] [--no-kernels]
+# BUILD: build folder (default build). VENV: virtual environment for the peers (default $BUILD/bench-venv; made on first use).
+# Results: FILE-STEM.md and FILE-STEM.json (default $BUILD/bench-result).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+BUILD=${BUILD:-build}
+VENV=${VENV:-$BUILD/bench-venv}
+models=() rounds=7 seconds=0.3 out=$BUILD/bench-result kernels=1
+while [ $# -gt 0 ]; do
+    case $1 in
+    --models) shift; while [ $# -gt 0 ] && [ "${1#--}" = "$1" ]; do models+=("$1"); shift; done ;;
+    --rounds) rounds=$2; shift 2 ;;
+    --seconds) seconds=$2; shift 2 ;;
+    --out) out=$2; shift 2 ;;
+    --no-kernels) kernels=0; shift ;;
+    *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
+    esac
+done
+if [ ${#models[@]} = 0 ]; then
+    small=../shared/corpus/small
+    for name in mlp-784 mnist-cnn; do
+        if [ -d $small/$name ]; then models+=("$small/$name"); fi
+    done
+    if [ ${#models[@]} = 0 ]; then models=(examples/models/*/); fi
+fi
+if [ $kernels = 1 ] && [ -x "$BUILD/bench/bench_kernels" ]; then
+    (cd "$BUILD" && bench/bench_kernels "$OLDPWD"/bench/kernels/*.ig "$OLDPWD"/bench/kernels/*.loop)
+fi
+if [ ! -x "$VENV/bin/python" ]; then
+    python3 -c 'import ensurepip' 2>/dev/null || { apt-get -qq update && apt-get -qq install -y python3-venv; } > /dev/null
+    python3 -m venv "$VENV"
+    "$VENV/bin/pip" install -q onnxruntime onnx numpy
+fi
+"$VENV/bin/python" bench/compare.py --igata "$BUILD/igata" --rounds "$rounds" --seconds "$seconds" --out "$out" "${models[@]}"
