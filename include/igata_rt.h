@@ -108,8 +108,8 @@ typedef struct igata_model_info {
 typedef struct igata_entry {
     size_t size;
     const char *name;
-    size_t inputs, outputs, phases;
-    size_t workspace_bytes, scratch_bytes; /* igata_workspace adds them up */
+    size_t inputs, outputs;
+    size_t phases, workspace_bytes, scratch_bytes; /* of the chosen variant; igata_workspace adds the bytes up */
 } igata_entry;
 typedef struct igata_value {
     size_t size;

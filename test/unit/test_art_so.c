@@ -191,6 +191,50 @@ static void test_damaged_description(void **state)
     assert_int_equal(diag_get(ctx, 0)->id, DIAG_art_format);
 }
 
+/* One wrong number in the tables of a variant: indices count within the variant, not within the file. */
+static void test_contradictions(void **state)
+{
+    (void)state;
+    size_t n;
+    uint8_t *data = fixture_read("fixture.so", &n);
+    const ArtHeader *h = art_find(data, n);
+    assert_non_null(h);
+    uint32_t last = h->variants.count - 1;
+#define RECORD(table, Rec, i) ((Rec *)(uintptr_t)ART_TABLE(h, table, Rec) + (i))
+    ArtRecVariant *v = RECORD(variants, ArtRecVariant, last);
+    ArtRecPhase *phase = RECORD(phases, ArtRecPhase, 0);
+    ArtRecBody *body = RECORD(bodies, ArtRecBody, last);
+    ArtRecBuf *scratch = RECORD(bufs, ArtRecBuf, RECORD(phases, ArtRecPhase, body->first_phase + 1)->first_buf + 2);
+    assert_int_equal(scratch->kind, ART_SCRATCH);
+    const struct {
+        uint32_t *field, bad;
+    } cases[] = {
+        {&phase->kernel, 3}, /* the first kernel of the next variant */
+        {&v->first_kernel, v->first_kernel + 1},
+        {&v->n_kernels, 2},
+        {&v->first_body, v->first_body + 1},
+        {&body->first_phase, body->first_phase + 1},
+        {&body->n_plan, 2},
+        {&RECORD(nodes, ArtRecNode, 1)->name, h->strings.count},
+        {&RECORD(entries, ArtRecEntry, 0)->n_outputs, 3},
+    };
+    for (size_t i = 0; i < IG_COUNT(cases); i++) {
+        uint32_t good = *cases[i].field;
+        *cases[i].field = cases[i].bad;
+        if (art_find(data, n))
+            fail_msg("case %zu is accepted", i);
+        *cases[i].field = good;
+        assert_non_null(art_find(data, n));
+    }
+    scratch->offset = body->scratch_bytes + 1;
+    assert_null(art_find(data, n));
+    scratch->offset = body->scratch_bytes;
+    assert_non_null(art_find(data, n));
+    body->scratch_bytes -= ART_ALIGN;
+    assert_null(art_find(data, n));
+    free(data);
+}
+
 /* ---- against a real linker ------------------------------------------------------------------------------------ */
 
 static Elf64_Shdr find_section(const uint8_t *elf, const char *name)
@@ -431,10 +475,10 @@ int main(void)
         cmocka_unit_test(test_loader_accepts_it),       cmocka_unit_test(test_unwinder_finds_kernels),
         cmocka_unit_test(test_same_bytes_again),        cmocka_unit_test(test_read_back),
         cmocka_unit_test(test_changed_byte_is_noticed), cmocka_unit_test(test_damaged_description),
-        cmocka_unit_test(test_c_code_x86_64),           cmocka_unit_test(test_c_code_aarch64),
-        cmocka_unit_test(test_every_row_x86_64),        cmocka_unit_test(test_every_row_aarch64),
-        cmocka_unit_test(test_got_reference),           cmocka_unit_test(test_refused_objects),
-        cmocka_unit_test(test_refused_images),
+        cmocka_unit_test(test_contradictions),          cmocka_unit_test(test_c_code_x86_64),
+        cmocka_unit_test(test_c_code_aarch64),          cmocka_unit_test(test_every_row_x86_64),
+        cmocka_unit_test(test_every_row_aarch64),       cmocka_unit_test(test_got_reference),
+        cmocka_unit_test(test_refused_objects),         cmocka_unit_test(test_refused_images),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
