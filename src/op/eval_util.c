@@ -51,12 +51,15 @@ Tensor *tensor_new(EvalCtx *ec, DType dtype, uint32_t rank, const int64_t *dims)
 }
 
 #define INDEX(i) (index ? index[i] : first + (i))
+/* Constants are views of a model file, aligned to nothing. */
 #define FETCH_AS(To, From)                                                                                             \
     do {                                                                                                               \
-        const From *src = t->data;                                                                                     \
         To *to = out;                                                                                                  \
-        for (uint64_t i = 0; i < n; i++)                                                                               \
-            to[i] = (To)src[INDEX(i)];                                                                                 \
+        for (uint64_t i = 0; i < n; i++) {                                                                             \
+            From element;                                                                                              \
+            memcpy(&element, (const char *)t->data + INDEX(i) * sizeof element, sizeof element);                     \
+            to[i] = (To)element;                                                                                       \
+        }                                                                                                              \
         return;                                                                                                        \
     } while (0)
 
@@ -64,13 +67,12 @@ static void fetch_f32(const Tensor *t, const uint64_t *index, uint64_t first, ui
 {
     if (t->store == DT_F32)
         FETCH_AS(float, float);
-    const uint16_t *half = t->data;
-    if (t->store == DT_F16)
-        for (uint64_t i = 0; i < n; i++)
-            out[i] = f16_to_f32(half[INDEX(i)]);
-    else if (t->store == DT_BF16)
-        for (uint64_t i = 0; i < n; i++)
-            out[i] = bf16_to_f32(half[INDEX(i)]);
+    if (t->store == DT_F16 || t->store == DT_BF16)
+        for (uint64_t i = 0; i < n; i++) {
+            uint16_t half;
+            memcpy(&half, (const char *)t->data + INDEX(i) * sizeof half, sizeof half);
+            out[i] = t->store == DT_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+        }
     else
         for (uint64_t i = 0; i < n; i++)
             out[i] = (float)elem_get_f64(t->store, t->data, INDEX(i));
@@ -146,7 +148,8 @@ void eval_put_at(Tensor *t, EvalClass c, uint64_t index, const void *in) { eval_
 const void *eval_widen(Arena *arena, const Tensor *t, EvalClass c)
 {
     DType same = c == EC_F32 ? DT_F32 : c == EC_F64 ? DT_F64 : DT_S64;
-    if (t->store == same || (c == EC_INT && t->store == DT_U64))
+    bool aligned = (uintptr_t)t->data % eval_class_bytes(c) == 0;
+    if (aligned && (t->store == same || (c == EC_INT && t->store == DT_U64)))
         return t->data;
     void *wide = arena_array(arena, (size_t)t->count, eval_class_bytes(c));
     eval_fetch(t, c, NULL, 0, t->count, wide);
