@@ -60,6 +60,28 @@ static void ops_on_scalars(void **state)
     every_op("");
 }
 
+/* Rows from the last to the first: a tail that writes past its row hits one that was written before. */
+static void tails_leave_the_next_row(void **state)
+{
+    (void)state;
+    BitsSuite *suite = bits_begin();
+    for (uint32_t width = 17; width < 32; width += width < 19 ? 2 : 6)
+        for (uint32_t from = 0; from < IG_COUNT(dtypes); from++)
+            for (uint32_t to = 0; to < IG_COUNT(dtypes); to++) {
+                if (dtype_bits(dtypes[to]) >= dtype_bits(dtypes[from]))
+                    continue;
+                const char *f = dtype_name(dtypes[from]), *t = dtype_name(dtypes[to]);
+                bits_add_text(suite, arena_printf(suite->arena,
+                                                  "kernel \"%s_to_%s_%u\" {\n  arg x: %s[4, %u]\n  arg o: %s[4, %u] written\n"
+                                                  "  iter j in [0, 3]\n  iter i in [0, %u]\n  for j in 0 .. 4 {\n"
+                                                  "    for i in 0 .. %u vec {\n"
+                                                  "      store o[3 - j, i] = cast.%s(x[3 - j, i])\n    }\n  }\n}\n",
+                                                  f, t, width, f, width, t, width, width - 1, width, t));
+            }
+    assert_int_equal(bits_run(suite), 0);
+    bits_end(suite);
+}
+
 static void casts(void **state)
 {
     (void)state;
@@ -130,6 +152,7 @@ int main(void)
         cmocka_unit_test(ops_in_lanes),
         cmocka_unit_test(ops_on_scalars),
         cmocka_unit_test(casts),
+        cmocka_unit_test(tails_leave_the_next_row),
         cmocka_unit_test(bitcasts),
         cmocka_unit_test(f64_remainder_is_refused),
         cmocka_unit_test(unknown_target_is_refused),

@@ -513,6 +513,31 @@ static void store_apart(Cg *cg, DType dtype, LLVMValueRef v, LLVMValueRef p, int
     }
 }
 
+/* Of each aligned pair of lanes whose constant mask has one live lane, stores that lane by itself and takes it out of the mask.
+ * LLVM 22 makes one store of a constant mask's only live lane, and where the vector was truncated (to bf16, say) that store is
+ * as wide as the lane was before, over its neighbours. The halves that it splits masks into then have no such lane either. */
+static LLVMValueRef store_lone_lanes(Cg *cg, DType dtype, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask)
+{
+    LLVMValueRef live[LANES];
+    if (!LLVMIsConstant(mask) || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMVectorTypeKind ||
+        LLVMGetTypeKind(cg_memory_type(cg, dtype)) != LLVMIntegerTypeKind)
+        return mask;
+    for (uint32_t i = 0; i < LANES; i++) {
+        live[i] = LLVMGetAggregateElement(mask, i);
+        if (!live[i] || !LLVMIsAConstantInt(live[i]))
+            return mask;
+    }
+    for (int i = 0; i < LANES; i++) {
+        if (LLVMConstIntGetZExtValue(live[i]) == 0 || LLVMConstIntGetZExtValue(live[i ^ 1]) != 0)
+            continue;
+        LLVMValueRef at = cg_int(cg, i), one = LLVMBuildExtractElement(cg->b, v, lane_index(cg, i), "");
+        LLVMValueRef to = LLVMBuildGEP2(cg->b, cg_memory_type(cg, dtype), p, &at, 1, "");
+        LLVMSetAlignment(LLVMBuildStore(cg->b, one, to), cg_bytes(dtype));
+        live[i] = live[i ^ 1];
+    }
+    return LLVMConstVector(live, LANES);
+}
+
 void cg_store(Cg *cg, Buf *buf, const Expr *const *index, CgVal value, LLVMValueRef extra_mask)
 {
     const Expr *offset = lx_offset(cg->k, buf, index), *rest = offset;
@@ -541,8 +566,9 @@ void cg_store(Cg *cg, Buf *buf, const Expr *const *index, CgVal value, LLVMValue
         store_apart(cg, dtype, v, p.v, coef, linear ? NULL : offsets.v, mask);
     } else if (mask) {
         LLVMTypeRef types[] = {LLVMTypeOf(v), cg->ptr};
-        LLVMValueRef args[] = {v, p.v, mask};
-        set_align(cg, cg_intrinsic(cg, "llvm.masked.store", types, 2, args, 3), 1, dtype);
+        LLVMValueRef args[] = {v, p.v, store_lone_lanes(cg, dtype, v, p.v, mask)};
+        if (!LLVMIsNull(args[2]))
+            set_align(cg, cg_intrinsic(cg, "llvm.masked.store", types, 2, args, 3), 1, dtype);
     } else {
         LLVMSetAlignment(LLVMBuildStore(cg->b, v, p.v), cg_bytes(dtype));
     }
