@@ -2,6 +2,8 @@
  * Views and rewrites of kernel bodies that several scheduling steps share. */
 #include "sched/sched_int.h"
 
+#include <string.h>
+
 Nest nest_of(Stmt *list)
 {
     Nest nest = {.body = list};
@@ -122,6 +124,56 @@ bool stmts_each_access(Arena *tmp, const Stmt *list, AccessFn *visit, void *user
     return stmts_each_expr(list, loads_of, &v) && stores_of(list, visit, user);
 }
 
+typedef struct Carry {
+    Kernel *k;
+    const Iter *iter;
+    const Buf *buf;
+    const Expr *const *index; /* of the first access to buf */
+    bool loaded, computed, axis[LOOP_MAX_RANK];
+} Carry;
+
+static bool has_computed_index(const Expr *e)
+{
+    bool found = e->kind == LX_INDEX;
+    for (uint32_t i = 0; i < e->n_args && !found; i++)
+        found = has_computed_index(e->arg[i]);
+    return found;
+}
+
+static bool meet_access(void *user, const Buf *buf, const Expr *const *index, bool is_store)
+{
+    Carry *c = user;
+    if (buf != c->buf)
+        return true;
+    c->loaded |= !is_store;
+    for (uint32_t d = 0; d < buf->rank; d++) {
+        int64_t coef;
+        c->axis[d] &= lx_linear(c->k, index[d], c->iter, &coef, NULL) && coef != 0 && (!c->index || c->index[d] == index[d]);
+        c->computed |= is_store && has_computed_index(index[d]);
+    }
+    c->index = index;
+    return true;
+}
+
+bool loop_carries(Kernel *k, const Stmt *list, const Iter *iter, bool own_locals)
+{
+    for (uint32_t i = 0; i < k->bufs.len; i++) {
+        Carry c = {.k = k, .iter = iter, .buf = k->bufs.data[i]};
+        bool apart = false, stored;
+        if (!c.buf->written || (own_locals && c.buf->space == BUF_LOCAL))
+            continue;
+        memset(c.axis, true, sizeof c.axis);
+        stores_of(list, meet_access, &c);
+        stored = c.index != NULL;
+        stmts_each_access(k->arena, list, meet_access, &c);
+        for (uint32_t d = 0; d < c.buf->rank; d++)
+            apart |= c.axis[d];
+        if (stored && (c.loaded || c.computed) && !apart)
+            return true;
+    }
+    return false;
+}
+
 /* ---- substitution --------------------------------------------------------------------------------------------------------- */
 
 typedef struct IterSubst {
@@ -213,7 +265,8 @@ static bool values_merge(MergeCheck *m, const Stmt *list)
 static bool merge_pair(Kernel *k, Nest *nest, uint32_t at)
 {
     int64_t outer, inner;
-    if (!loop_extent(nest->loop[at], &outer) || !loop_extent(nest->loop[at + 1], &inner) || outer < 1 || inner < 1 ||
+    if (nest->loop[at]->u.loop.bind != BIND_SEQ || nest->loop[at + 1]->u.loop.bind != BIND_SEQ ||
+        !loop_extent(nest->loop[at], &outer) || !loop_extent(nest->loop[at + 1], &inner) || outer < 1 || inner < 1 ||
         outer > INT64_MAX / 2 / inner)
         return false;
     MergeCheck m = {.k = k, .outer = nest->loop[at]->u.loop.iter, .inner = nest->loop[at + 1]->u.loop.iter};

@@ -365,7 +365,7 @@ static Stmt *panel_body(const PanelBody *pb, const Panel *p)
     for (uint32_t i = c->n_outer; pb->around && i-- > 0;) {
         const Stmt *loop = c->outer[i];
         if (!c->b_uses[i])
-            body = ls_for(c->k, loop->u.loop.iter, loop->u.loop.lo, loop->u.loop.hi, 1, BIND_SEQ, body);
+            body = ls_for(c->k, loop->u.loop.iter, loop->u.loop.lo, loop->u.loop.hi, 1, loop->u.loop.bind, body);
     }
     return body;
 }
