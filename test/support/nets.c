@@ -136,8 +136,32 @@ static void net_moves(Net *n)
     net_outputs(n, 4, (Val *[]){p, s, q, x});
 }
 
+static void net_half(Net *n) /* 16-bit floats: folds widen, every value is rounded */
+{
+    Val *x = net_input(n, "x", DT_F16, DIMS(9, 37)), *v = net_input(n, "v", DT_BF16, DIMS(2, 5, 600));
+    Val *w = op_cast_to(&n->b, net_weight(n, DIMS(37, 20)), DT_F16);
+    Val *y = op_unary(&n->b, OP_relu, op_matmul(&n->b, x, w));
+    AttrVal attrs[] = {attr_ints((int64_t[]){1}, 1), attr_str(n->ctx, "mul")};
+    Val *p = op_emit(&n->b, OP_softmax, &y, 1, attrs, 2);
+    Val *s = op_reduce(&n->b, v, "sum", (int64_t[]){2}, 1), *d = op_matmul(&n->b, v, op_transpose(&n->b, v, (int64_t[]){0, 2, 1}));
+    net_outputs(n, 4, (Val *[]){y, p, s, d});
+}
+
+static void net_ints(Net *n)
+{
+    Val *x = net_input(n, "x", DT_S8, DIMS(7, 40)), *w = net_input(n, "w", DT_S8, DIMS(40, 18));
+    Val *u = net_input(n, "u", DT_U64, DIMS(3, 33)), *k = net_input(n, "k", DT_S32, DIMS(3, 33));
+    Val *y = op_matmul(&n->b, op_cast_to(&n->b, x, DT_S32), op_cast_to(&n->b, w, DT_S32));
+    Val *q = op_binary(&n->b, OP_div, k, op_binary(&n->b, OP_sub, k, op_const_s64(&n->b, DT_S32, 1)));
+    q = op_binary(&n->b, OP_xor, q, op_binary(&n->b, OP_shr, k, op_const_s64(&n->b, DT_S32, 2)));
+    AttrVal argmax[] = {attr_int(1), attr_str(n->ctx, "max"), attr_bool(true)};
+    Val *a = op_emit(&n->b, OP_argreduce, &y, 1, argmax, 3), *m = op_reduce(&n->b, u, "max", (int64_t[]){0}, 1);
+    net_outputs(n, 4, (Val *[]){y, q, a, m});
+}
+
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"attention", net_attention},
-                           {"cnn", net_cnn},           {"transposed", net_transposed}, {"moves", net_moves}, {0}};
+                           {"cnn", net_cnn},           {"transposed", net_transposed}, {"moves", net_moves},
+                           {"half", net_half},         {"ints", net_ints},             {0}};
 
 Net net_make(Context *ctx, const NetDef *def, uint64_t seed)
 {

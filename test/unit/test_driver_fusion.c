@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What must be one kernel, is: the groups that matter for speed, on every x86-64 level, with the bits of the evaluator. */
+#include "support/artifact_run.h"
+#include "support/nets.h"
+#include "support/tensors.h"
+#include "support/unit.h"
+
+#include <string.h>
+
+static Val *bias_add(Net *n, Val *x, int64_t size) { return op_binary(&n->b, OP_add, x, net_weight(n, DIMS(size))); }
+
+static void matmul_bias_gelu(Net *n)
+{
+    Val *h = bias_add(n, op_matmul(&n->b, net_input(n, "x", DT_F32, DIMS(33, 64)), net_weight(n, DIMS(64, 80))), 80);
+    AttrVal approx = attr_str(n->ctx, "none");
+    Val *y = op_emit(&n->b, OP_gelu, &h, 1, &approx, 1);
+    net_outputs(n, 1, &y);
+}
+
+/* As the importer leaves it: batch normalisation is part of the weights. */
+static void conv_relu_residual(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 16, 14, 14));
+    Val *h = net_conv(n, x, net_weight(n, DIMS(16, 16, 3, 3)), 1, 1, 1, 1, 1, false);
+    h = op_binary(&n->b, OP_add, h, net_weight(n, DIMS(16, 1, 1)));
+    Val *y = op_unary(&n->b, OP_relu, op_binary(&n->b, OP_add, h, x));
+    net_outputs(n, 1, &y);
+}
+
+/* Under --strict it stays an operation of its own. */
+static void conv_bn_relu_residual(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 16, 14, 14));
+    Val *h = net_conv(n, x, net_weight(n, DIMS(16, 16, 3, 3)), 1, 1, 1, 1, 1, false);
+    AttrVal eps = attr_float(1e-5);
+    Val *variance = op_unary(&n->b, OP_abs, net_weight(n, DIMS(16)));
+    h = op_emit(&n->b, OP_batch_norm,
+                (Val *[]){h, net_weight(n, DIMS(16)), net_weight(n, DIMS(16)), net_weight(n, DIMS(16)), variance}, 5, &eps, 1);
+    Val *y = op_binary(&n->b, OP_add, op_unary(&n->b, OP_relu, h), x);
+    net_outputs(n, 1, &y);
+}
+
+static void layer_norm(Net *n)
+{
+    AttrVal attrs[] = {attr_ints((int64_t[]){2}, 1), attr_float(1e-5)};
+    Val *x = net_input(n, "x", DT_F32, DIMS(2, 9, 48));
+    Val *y = op_emit(&n->b, OP_layer_norm, (Val *[]){x, net_weight(n, DIMS(1, 1, 48)), net_weight(n, DIMS(1, 1, 48))}, 3, attrs, 2);
+    net_outputs(n, 1, &y);
+}
+
+static void softmax(Net *n)
+{
+    AttrVal attrs[] = {attr_ints((int64_t[]){1}, 1), attr_str(n->ctx, "mul")};
+    Val *x = net_input(n, "x", DT_F32, DIMS(12, 51)), *y = op_emit(&n->b, OP_softmax, &x, 1, attrs, 2);
+    net_outputs(n, 1, &y);
+}
+
+static void attention(Net *n)
+{
+    static const char *const names[] = {"q", "k", "v"};
+    Val *in[4];
+    for (int i = 0; i < 3; i++)
+        in[i] = net_input(n, names[i], DT_F32, DIMS(2, 3, 21, 16));
+    in[3] = net_input(n, "mask", DT_F32, DIMS(2, 1, 1, 21));
+    AttrVal attrs[] = {attr_float(0.25), attr_bool(false), attr_float(0)};
+    Val *y = op_emit(&n->b, OP_sdpa, in, 4, attrs, 3);
+    net_outputs(n, 1, &y);
+}
+
+/* As torch.onnx writes it: Q and K scaled, MatMul, Add mask, Softmax, rows without any key to zero, MatMul. */
+static void exported_attention(Net *n)
+{
+    Val *q = net_input(n, "q", DT_F32, DIMS(2, 3, 21, 16)), *k = net_input(n, "k", DT_F32, DIMS(2, 3, 21, 16));
+    Val *v = net_input(n, "v", DT_F32, DIMS(2, 3, 21, 16)), *mask = net_input(n, "mask", DT_F32, DIMS(2, 1, 1, 21));
+    Val *scale = op_const_f64(&n->b, DT_F32, 0.5);
+    k = op_transpose(&n->b, k, (int64_t[]){0, 1, 3, 2});
+    Val *s = op_matmul(&n->b, op_binary(&n->b, OP_mul, q, scale), op_binary(&n->b, OP_mul, k, scale));
+    s = op_binary(&n->b, OP_add, s, mask);
+    AttrVal attrs[] = {attr_ints((int64_t[]){3}, 1), attr_str(n->ctx, "mul")};
+    Val *p = op_emit(&n->b, OP_softmax, &s, 1, attrs, 2);
+    Val *zero = op_const_f64(&n->b, DT_F32, 0);
+    p = op_select(&n->b, op_unary(&n->b, OP_isnan, p), op_broadcast(&n->b, zero, p->type->rank, p->type->dim), p);
+    Val *y = op_matmul(&n->b, p, v);
+    net_outputs(n, 1, &y);
+}
+
+static const NetDef pinned[] = {
+    {"matmul+bias+gelu", matmul_bias_gelu},
+    {"conv+relu+residual", conv_relu_residual},
+    {"conv+bn+relu+residual", conv_bn_relu_residual},
+    {"layer norm", layer_norm},
+    {"softmax", softmax},
+    {"attention", attention},
+    {"exported attention", exported_attention},
+};
+
+static void test_one_kernel(void **state)
+{
+    const NetDef *def = *state;
+    for (const TargetInfo *t = cgen_targets(); t->triple; t++) {
+        Context *ctx = ctx_create(NULL);
+        Arena *arena = arena_create(ctx);
+        Net n = net_make(ctx, def, 3);
+        Tensor *in[4], *want[1];
+        uint64_t error = 0;
+        uint32_t n_in = n.func->body->params.len;
+        for (uint32_t i = 0; i < n_in; i++)
+            in[i] = tensor_random(arena, n.func->body->params.data[i]->type, 50 + i, TASTE_TAME);
+        assert_true(eval_func(ctx, arena, EVAL_REF32, n.func, in, want, &error));
+        DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {t}, .n_targets = 1};
+        Program *p = driver_compile(ctx, n.module, n.func, &options);
+        assert_non_null(p);
+        const Schedule *s = p->variant[0].schedule;
+        for (uint32_t i = 0; s->phases.len != 1 && i < s->phases.len; i++)
+            print_message("%s, %s: %s\n", def->name, t->level, driver_phase_line(p, s, i));
+        assert_int_equal(s->phases.len, 1);
+        assert_int_equal(s->peak_bytes, 0);
+        if (t == cgen_host_target()) {
+            ArtifactCase c = {.arena = arena, .path = "fused.so", .threads = 2, .n_in = n_in, .n_out = 1, .in = in, .want = want};
+            assert_true(driver_write(p, "fused.so"));
+            const char *wrong = artifact_wrong(&c);
+            if (wrong)
+                fail_msg("%s: %s", def->name, wrong);
+        }
+        driver_destroy(p);
+        ctx_destroy(ctx);
+    }
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[IG_COUNT(pinned)];
+    for (size_t i = 0; i < IG_COUNT(pinned); i++)
+        tests[i] = (struct CMUnitTest){pinned[i].name, test_one_kernel, NULL, NULL, (void *)(uintptr_t)&pinned[i]};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
