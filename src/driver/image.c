@@ -396,13 +396,11 @@ static char *prefix_of(Arena *arena, const char *path)
     return starts ? prefix + 1 : prefix;
 }
 
-/* An object for the first CPU level, said where there are others, and its header beside it. */
+/* An object for the first CPU level, and its header beside it. */
 static bool write_object(Program *p, Arena *arena, ArtImage *image, const char *path)
 {
     const char *prefix = prefix_of(arena, path);
     char *header = arena_printf(arena, "%.*s.h", (int)(strlen(path) - 2), path);
-    if (image->n_variants > 1)
-        diag_report(p->ctx, 0, DIAG_driver_one_cpu, path, image->variants[0].name);
     image->n_variants = 1;
     if (!(has_suffix(path, ".o") ? art_write_o : art_write_a)(p->ctx, image, prefix, path))
         return false;
@@ -417,6 +415,8 @@ bool driver_write(Program *p, const char *path)
     Arena *arena = arena_create(p->ctx);
     ArtImage image;
     bool ok;
+    if (p->n_variants > 1 && !has_suffix(path, ".so") && strcmp(path, "-") != 0)
+        diag_report(p->ctx, 0, DIAG_driver_one_cpu, path, p->variant[0].target->level);
     if (has_suffix(path, ".ll")) {
         ok = write_text(p, path, CGEN_LLVM_IR);
     } else if (has_suffix(path, ".s")) {

@@ -243,6 +243,10 @@ static void test_object_files(void **state)
     assert_true(driver_write(c.program, "9.o"));
     assert_int_equal(diag_get(c.ctx, before)->id, DIAG_driver_one_cpu);
     assert_int_equal(system("grep -q 'int m9_run(' 9.h"), 0);
+    assert_true(driver_write(c.program, "9.ll"));
+    assert_int_equal(diag_get(c.ctx, before + 1)->id, DIAG_driver_one_cpu);
+    assert_true(driver_write(c.program, "9.so"));
+    assert_int_equal(diag_count(c.ctx), before + 2);
     assert_int_equal(system("mkdir -p blocked.h"), 0);
     assert_false(driver_write(c.program, "blocked.o"));
     assert_int_not_equal(access("blocked.o", F_OK), 0);
