@@ -4,17 +4,21 @@
  *  - read only through one transpose: stored in the order of its result, so that the transpose costs nothing
  *    (attention's heads, channels moved last by the exporter);
  *  - read or written by a convolution or a window fold (rank >= 3): channels last, so that channels are the vector axis; maps between
- *    such values follow;
+ *    such values follow. Not what a convolution to a few channels reads: there the pixels of a row are the vector axis;
  *  - everything else: row-major.
  * Kernels work for any strides; only speed is decided here.
  */
 #include "sched/sched_int.h"
+
+enum { FEW_CHANNELS = 4 };
 
 static bool is_spatial(const Node *node)
 {
     if (!node)
         return false;
     OpKind kind = op_info[node->op].kind;
+    if (kind == OK_CONTRACT && node->out[0].type->rank >= 3 && type_dim(node->out[0].type, 1) < FEW_CHANNELS)
+        return false;
     return (kind == OK_CONTRACT && attrs_get((Op)node->op, node->attr, AN_groups)) ||
            (kind == OK_FOLD && attrs_get((Op)node->op, node->attr, AN_window));
 }
