@@ -591,6 +591,26 @@ static void emit_content(Lower *l, int level)
     }
 }
 
+/* The value comes out of a fold in a content loop of this level. */
+static bool made_by_content_fold(const Lower *l, const Node *node, int level)
+{
+    if (!is_mine(l, node) || level_of(l, node) != level || !has_content(l, &node->out[0]))
+        return false;
+    if (is_fold(node))
+        return true;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i].val && made_by_content_fold(l, node->in[i].val->def, level))
+            return true;
+    return false;
+}
+
+/* A value that comes out of a content loop is in memory for loops of another shape, so these are of the next level. */
+static int level_after(const Lower *l, const Node *node, const Val *in)
+{
+    int level = level_of(l, in->def);
+    return level + (!is_fold(node) && !same_content(l, &node->out[0], in) && made_by_content_fold(l, in->def, level));
+}
+
 static int assign_levels(Lower *l)
 {
     int highest = 0;
@@ -599,8 +619,8 @@ static int assign_levels(Lower *l)
         int level = 0;
         for (uint32_t i = 0; i < node->n_in; i++) {
             const Val *in = node->in[i].val;
-            if (in && is_mine(l, in->def) && level_of(l, in->def) > level)
-                level = level_of(l, in->def);
+            if (in && is_mine(l, in->def) && level_after(l, node, in) > level)
+                level = level_after(l, node, in);
         }
         level += is_fold(node);
         map_set(l->level, node->id, (void *)(intptr_t)(level + 1));

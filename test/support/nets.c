@@ -80,6 +80,16 @@ static void net_norms(Net *n)
     net_outputs(n, 3, (Val *[]){y, l, i});
 }
 
+static void net_nested(Net *n) /* folds over some of the axes that the fold before them reduced */
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(3, 5, 37));
+    AttrVal all[] = {attr_ints((int64_t[]){0, 1, 2}, 3), attr_float(1e-5)}, last[] = {attr_ints((int64_t[]){2}, 1), attr_str(n->ctx, "mul")};
+    Val *y = op_emit(&n->b, OP_layer_norm, (Val *[]){x, net_weight(n, DIMS(3, 5, 37)), net_weight(n, DIMS(3, 5, 37))}, 3, all, 2);
+    Val *p = op_emit(&n->b, OP_softmax, &y, 1, last, 2), *m = op_reduce(&n->b, y, "max", (int64_t[]){1}, 1);
+    Val *d = op_binary(&n->b, OP_sub, y, m);
+    net_outputs(n, 2, (Val *[]){p, d});
+}
+
 static void net_attention(Net *n)
 {
     Val *x = net_input(n, "x", DT_F32, DIMS(2, 21, 32)), *mask = net_input(n, "mask", DT_F32, DIMS(2, 1, 1, 21));
@@ -159,7 +169,7 @@ static void net_ints(Net *n)
     net_outputs(n, 4, (Val *[]){y, q, a, m});
 }
 
-const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"attention", net_attention},
+const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"moves", net_moves},
                            {"half", net_half},         {"ints", net_ints},             {0}};
 
