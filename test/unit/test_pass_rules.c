@@ -124,24 +124,13 @@ static const Rule rules[] = {
     {"expand+raise", "softmax {axes=[1], norm=div}", COMPOSITE("softmax", "{axes=[1], norm=div}"), "softmax"},
     {"expand+raise", "log_softmax {axes=[1]}", COMPOSITE("log_softmax", "{axes=[1]}"), "log_softmax"},
     {"expand+raise", "hard_swish ", COMPOSITE("hard_swish", ""), "hard_swish"},
-    {"raise", "mish", "entry func @main(" X ") -> (\"y\") {
- %s = softplus %x : f32[4,6]
- %t = tanh %s : f32[4,6]
-"
-     " %y = mul %x, %t : f32[4,6]
- yield %y
-}",
+    {"raise", "mish",
+     "entry func @main(" X ") -> (\"y\") {\n %s = softplus %x : f32[4,6]\n %t = tanh %s : f32[4,6]\n"
+     " %y = mul %x, %t : f32[4,6]\n yield %y\n}",
      "mish"},
-    {"raise", "softplus", "entry func @main(" X ") -> (\"y\") {
- %a = abs %x : f32[4,6]
- %n = neg %a : f32[4,6]
-"
-     " %e = exp %n : f32[4,6]
- %l = log1p %e : f32[4,6]
- %r = relu %x : f32[4,6]
- %y = add %r, %l : f32[4,6]
- yield %y
-}",
+    {"raise", "softplus",
+     "entry func @main(" X ") -> (\"y\") {\n %a = abs %x : f32[4,6]\n %n = neg %a : f32[4,6]\n %e = exp %n : f32[4,6]\n"
+     " %l = log1p %e : f32[4,6]\n %r = relu %x : f32[4,6]\n %y = add %r, %l : f32[4,6]\n yield %y\n}",
      "softplus"},
     {"expand+raise", "relu ", COMPOSITE("relu", ""), "relu"},
     {"expand+raise", "layer_norm",
