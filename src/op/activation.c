@@ -117,7 +117,7 @@ BODY(softplus)
 BODY(mish)
 {
     BODY_UNUSED;
-    return mul(b, in[0], op_unary(b, OP_tanh, softplus(b, in[0])));
+    return mul(b, in[0], op_unary(b, OP_tanh, op_unary(b, OP_softplus, in[0])));
 }
 
 /* ONNX Softsign-22: x / (1 + |x|) */
