@@ -101,6 +101,11 @@ typedef struct LowerArgs {
     void (*check)(void *user, const Expr *cond, uint64_t code);
     /* FOLD, CONTRACT */
     FoldNest nest;
+    /* OPAQUE: where the results go (NULL: nobody reads it); operands are in memory, and `load` gives their elements. The answer:
+     * statements that compute all results, row-major loops under BIND_SEQ. Iterations may depend on each other through memory;
+     * scheduling finds out from the indices (sched: loop_carries). */
+    Buf *const *dst;
+    Stmt *stmts;
 } LowerArgs;
 typedef bool LowerFn(LowerArgs *args); /* false after reporting what cannot be compiled */
 

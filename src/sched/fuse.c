@@ -256,6 +256,8 @@ static void join(Fuse *f, Group *g, Node *node)
 /* Grows g forward over the users of its values, in program order. */
 static void grow(Fuse *f, Group *g)
 {
+    if (op_info[g->nodes.data[0]->op].kind == OK_OPAQUE) /* its lowering gives the whole kernel */
+        return;
     uint32_t row_axes = group_row_axes(g->nodes.data[0]);
     for (;;) {
         Node *best = NULL;

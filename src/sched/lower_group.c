@@ -239,8 +239,6 @@ static const Expr *compute_at(Lower *l, const Val *val, const Expr *const *index
     }
     if (l->failed) /* what is missing was reported */
         return zero_of(l, val);
-    if (l->failed)
-        return zero_of(l, val);
     IG_CHECK(l->s->ctx, def && !is_fold(def));
     switch (op_info[def->op].kind) { /* op-switch: by kind */
     case OK_MAP:
@@ -692,6 +690,22 @@ static void concat_operands(Lower *l)
     }
 }
 
+/* The op gives the statements itself; its operands are in memory or constant. */
+static void lower_opaque(Lower *l)
+{
+    const Node *node = l->g->nodes.data[0];
+    LoadUser user = {l, node};
+    Buf **dst = ARENA_ARRAY(l->k->arena, Buf *, node->n_out);
+    Stmt *checks = NULL;
+    l->tail = &checks;
+    for (uint32_t i = 0; i < node->n_out; i++)
+        dst[i] = is_result(l, &node->out[i]) ? storage_buf(l, sched_storage_of(l->s, &node->out[i])) : NULL;
+    LowerArgs args = {.k = l->k, .node = node, .load = load_operand, .user = &user, .dst = dst};
+    l->failed = !op_defs[node->op].lower(&args) || l->failed;
+    IG_CHECK(l->s->ctx, !checks);
+    l->k->body = args.stmts;
+}
+
 static bool writes_nothing(const Group *g)
 {
     for (uint32_t i = 0; i < g->results.len; i++) {
@@ -713,7 +727,8 @@ static bool lower_group(Schedule *s, Group *g)
         locs[i] = g->nodes.data[i]->loc;
     k->loc = g->nodes.len == 1 ? locs[0] : loc_fused(s->ctx, locs, g->nodes.len);
     g->kernel = k;
-    for (uint32_t i = 0; i < g->nodes.len; i++)
+    bool opaque = op_info[g->nodes.data[0]->op].kind == OK_OPAQUE;
+    for (uint32_t i = 0; i < g->nodes.len && !opaque; i++)
         if (op_info[g->nodes.data[i]->op].kind == OK_CONTROL || g->nodes.data[i]->n_out != 1) {
             LowerArgs args = {.k = k, .node = g->nodes.data[i]};
             if (op_defs[g->nodes.data[i]->op].lower(&args)) /* reports what is not compiled */
@@ -722,7 +737,9 @@ static bool lower_group(Schedule *s, Group *g)
         }
     if (writes_nothing(g))
         return true;
-    if (g->nodes.data[0]->op == OP_concat) /* op-switch: see concat_operands */
+    if (opaque)
+        lower_opaque(&l);
+    else if (g->nodes.data[0]->op == OP_concat) /* op-switch: see concat_operands */
         concat_operands(&l);
     else
         lower_rows(&l);

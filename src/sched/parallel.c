@@ -75,18 +75,24 @@ static Stmt *chunk_loop(Kernel *k, const Stmt *loop, int64_t n, int64_t chunk)
     return ls_for(k, t, lx_int(k, 0), lx_int(k, tiles), 1, BIND_PAR, inner);
 }
 
-/* Iterations that depend on each other through a local buffer filled outside, or through memory, are not independent; the loops that
- * lower and tensorize make outermost are rows or panels of results, which never are. Lists of several statements stay serial. */
-static void parallelize(Kernel *k)
+/* Whether the loop's iterations need each other. The loops that lower and tensorize make outermost are rows or panels of results,
+ * which never do; those of an opaque op are looked at. */
+static bool is_serial(Kernel *k, const Stmt *loop, bool opaque)
+{
+    return opaque && loop_carries(k, loop->u.loop.body, loop->u.loop.iter, true);
+}
+
+/* Lists of several statements stay serial. */
+static void parallelize(Kernel *k, bool opaque)
 {
     Stmt *loop = k->body;
     if (!loop || loop->next || loop->kind != LS_FOR || work_of(loop) < SMALL_WORK)
         return;
     int64_t n;
-    if (loop->u.loop.bind == BIND_VEC || !loop_extent(loop, &n) || !may_flatten(loop))
+    if (loop->u.loop.bind == BIND_VEC || !loop_extent(loop, &n) || !may_flatten(loop) || is_serial(k, loop, opaque))
         return;
     while (n < WANTED_TILES && loop->u.loop.body && !loop->u.loop.body->next && loop->u.loop.body->kind == LS_FOR &&
-           may_flatten(loop->u.loop.body)) {
+           may_flatten(loop->u.loop.body) && !is_serial(k, loop->u.loop.body, opaque)) {
         loop = flatten(k, loop, loop->u.loop.body);
         (void)loop_extent(loop, &n);
     }
@@ -107,6 +113,6 @@ bool pass_parallel(PassCtx *pc, Unit *unit)
     (void)pc;
     Schedule *s = unit->schedule;
     for (uint32_t i = 0; i < s->groups.len; i++)
-        parallelize(s->groups.data[i]->kernel);
+        parallelize(s->groups.data[i]->kernel, op_info[s->groups.data[i]->nodes.data[0]->op].kind == OK_OPAQUE);
     return true;
 }

@@ -39,6 +39,10 @@ Stmt *stmts_replace_iter(Kernel *k, const Stmt *list, const Iter *iter, const Ex
 /* Calls visit on every memory access (loads, stores, puts) with its buffer and index list. */
 typedef bool AccessFn(void *user, const Buf *buf, const Expr *const *index, bool is_store);
 bool stmts_each_access(Arena *tmp, const Stmt *list, AccessFn *visit, void *user);
+/* Whether one iteration of a loop over iter may touch what another one stores: true unless every buffer that `list` stores to and
+ * reads, or stores to at computed indices, has an axis that all its accesses index alike, moving with iter. Local buffers are
+ * left out if `own_locals`: each iteration has its own. */
+bool loop_carries(Kernel *k, const Stmt *list, const Iter *iter, bool own_locals);
 const Expr *expr_replace_iter(Kernel *k, const Expr *e, const Iter *iter, const Expr *with);
 /* Merges neighbouring loops of a perfect nest where every access and guard allows it. True if anything changed. */
 bool nest_merge(Kernel *k, Nest *nest);

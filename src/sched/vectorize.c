@@ -85,7 +85,7 @@ static bool may_vectorize(Kernel *k, const Stmt *loop)
 {
     int64_t extent;
     if (!loop_extent(loop, &extent) || extent < 2 || !stores_every_iteration(loop->u.loop.body, loop->u.loop.iter) ||
-        folds_along_memory(k, loop->u.loop.body))
+        folds_along_memory(k, loop->u.loop.body) || loop_carries(k, loop->u.loop.body, loop->u.loop.iter, false))
         return false;
     Contiguity c = contiguity(k, loop->u.loop.body, loop->u.loop.iter);
     return c.store_other == 0 && c.store_unit > 0;
@@ -103,7 +103,8 @@ static void choose_innermost(Kernel *k, Nest *nest)
         if (!loop_extent(nest->loop[i], &extent))
             return;
         Contiguity c = contiguity(k, nest->body, nest->loop[i]->u.loop.iter);
-        int score = c.store_other ? 0 : 16 * c.store_unit + 2 * c.unit + c.zero + (extent >= LOOP_LANES ? 8 : 0);
+        bool bad = c.store_other || loop_carries(k, nest->body, nest->loop[i]->u.loop.iter, false);
+        int score = bad ? 0 : 16 * c.store_unit + 2 * c.unit + c.zero + (extent >= LOOP_LANES ? 8 : 0);
         if (score > best_score || (score == best_score && i == nest->n - 1)) {
             best_score = score;
             best = i;
@@ -125,8 +126,12 @@ static Stmt *vectorize_nest(Kernel *k, Stmt *loop)
     for (uint32_t i = 0; i < nest.n; i++)
         all_seq &= nest.loop[i]->u.loop.bind == BIND_SEQ;
     if (simple && all_seq) {
+        bool carried = false;
+        for (uint32_t i = 0; i < nest.n; i++)
+            carried |= loop_carries(k, nest.body, nest.loop[i]->u.loop.iter, false);
         choose_innermost(k, &nest);
-        nest_merge(k, &nest);
+        if (!carried)
+            nest_merge(k, &nest);
         Stmt *inner = nest.loop[nest.n - 1];
         Stmt probe = *inner;
         probe.u.loop.body = nest.body;
