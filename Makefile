@@ -5,13 +5,14 @@
 #   make check       all tests                           make fuzz         libFuzzer, FUZZ_SECONDS each (default 60)
 #   make bench       speed                               make sizes        lines per folder against their budgets
 #   make fmt         clang-format                        make install-deps what the build needs (Debian, as root)
+#   make mutation    do the tests notice seeded bugs?
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 CONFIGURE = cmake -S . -G Ninja -Wno-dev
 TSAN_TESTS ?= (^rt_|thread)
 
-.PHONY: all build demo check check-asan check-tsan fuzz bench fmt sizes install-deps clean
+.PHONY: all build demo check check-asan check-tsan fuzz bench fmt sizes mutation install-deps clean
 
 all: build
 
@@ -57,6 +58,10 @@ fmt:
 
 sizes:
 	@bash tools/sizes.sh
+
+mutation:
+	@bash tools/install_deps.sh check
+	bash tools/mutation.sh
 
 install-deps:
 	@bash tools/install_deps.sh fuzz
