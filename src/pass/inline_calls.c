@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inline: a call becomes a copy of the called function's body, with locations that name the call. */
+ * inline: a call becomes a copy of the called function's body, with locations that name the call. No function calls itself
+ * (ir_verify), but functions that call others twice double with every level, and calls in regions nest them: both are bounded. */
 #include "pass/pass.h"
+
+enum { MAX_COPIES = 1 << 20 }; /* nodes */
+
+typedef struct Inliner {
+    PassCtx *pc;
+    uint32_t copies;
+} Inliner;
 
 static Val *mapped(Map *map, Val *val) { return val ? map_get(map, val->id) : NULL; }
 
@@ -36,41 +44,60 @@ static void clone_region(Context *ctx, Builder *b, const Region *from, Map *map,
             clone_node(ctx, b, node, map, call);
 }
 
-static bool inline_region(PassCtx *pc, Region *region, int depth)
+static uint32_t count_nodes(const Region *region)
 {
-    bool changed = false;
+    uint32_t n = 0;
+    REGION_FOREACH(node, region)
+    {
+        n++;
+        for (uint32_t i = 0; i < node->n_region; i++)
+            n += count_nodes(node->region[i]);
+    }
+    return n;
+}
+
+static void inline_call(Inliner *il, Node *node, const Func *func)
+{
+    Map *map = map_create(il->pc->tmp);
+    for (uint32_t i = 0; i < node->n_in; i++)
+        map_set(map, func->body->params.data[i]->id, node->in[i].val);
+    Builder b = ir_before_node(node, node->loc);
+    clone_region(il->pc->ctx, &b, func->body, map, node->loc, true);
+    for (uint32_t i = 0; i < node->n_out; i++)
+        ir_replace_all(&node->out[i], mapped(map, func_out(func, i)));
+    ir_erase(node);
+}
+
+/* Stops after a report; *changed stays true where something was done before. */
+static bool inline_region(Inliner *il, Region *region, int depth, bool *changed)
+{
     for (Node *node = region->first, *next; node; node = next) {
         next = node->next;
+        if (node->n_region && depth >= IR_MAX_NESTING)
+            return diag_report(il->pc->ctx, node->loc, DIAG_pass_inline, op_info[node->op].name, "regions nest more than 64 deep");
         for (uint32_t i = 0; i < node->n_region; i++)
-            changed |= inline_region(pc, node->region[i], depth);
+            if (!inline_region(il, node->region[i], depth + 1, changed))
+                return false;
         if (node->op != OP_call)
             continue;
-        if (depth >= IR_MAX_NESTING) {
-            diag_report(pc->ctx, node->loc, DIAG_pass_recursion, attrs_get(OP_call, node->attr, AN_func)->u.func->name);
-            return changed;
-        }
         const Func *func = attrs_get(OP_call, node->attr, AN_func)->u.func;
-        Map *map = map_create(pc->tmp);
-        for (uint32_t i = 0; i < node->n_in; i++)
-            map_set(map, func->body->params.data[i]->id, node->in[i].val);
+        il->copies += count_nodes(func->body);
+        if (il->copies > MAX_COPIES)
+            return diag_report(il->pc->ctx, node->loc, DIAG_pass_inline, func->name, "calls copy more than 2^20 nodes");
         Node *before = node->prev;
-        Builder b = ir_before_node(node, node->loc);
-        clone_region(pc->ctx, &b, func->body, map, node->loc, true);
-        for (uint32_t i = 0; i < node->n_out; i++)
-            ir_replace_all(&node->out[i], mapped(map, func_out(func, i)));
-        ir_erase(node);
+        inline_call(il, node, func);
         next = before ? before->next : region->first; /* the copy may hold calls */
-        depth++;
-        changed = true;
+        *changed = true;
     }
-    return changed;
+    return true;
 }
 
 bool pass_inline(PassCtx *pc, Unit *unit)
 {
+    Inliner il = {.pc = pc};
     bool changed = false;
     for (uint32_t i = 0; i < unit->module->funcs.len; i++)
-        if (unit->module->funcs.data[i]->entry)
-            changed |= inline_region(pc, unit->module->funcs.data[i]->body, 0);
+        if (unit->module->funcs.data[i]->entry && !inline_region(&il, unit->module->funcs.data[i]->body, 0, &changed))
+            break;
     return changed;
 }

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The verifier of schedules accepts what the passes make of every small network, and finds kernels out of order and live values
+ * that share bytes. */
+#include "support/unit.h"
+
+#include "sched/sched.h"
+#include "support/nets.h"
+
+#include <string.h>
+
+static const TargetInfo target = {"x86_64-pc-linux-gnu", "haswell", "", "x86-64-v3", 8, 16, 32768, 1 << 19};
+
+static void run(Context *ctx, Unit *unit, const PassDef *table, const char *const *names, uint32_t n)
+{
+    const PassDef *passes[16];
+    for (uint32_t i = 0; i < n; i++)
+        passes[i] = pass_find(table, names[i]);
+    PassOptions options = {.opt_level = 2, .target = &target, .limit = -1};
+    PassCtx pc = {.ctx = ctx, .tmp = arena_create(ctx), .options = &options};
+    if (!pass_run(&pc, unit, passes, n))
+        fail_msg("%s", diag_get(ctx, 0)->message);
+    arena_destroy(pc.tmp);
+}
+
+static Schedule *schedule(Context *ctx, const NetDef *def)
+{
+    Net net = net_make(ctx, def, 42);
+    Unit unit = {.module = net.module};
+    run(ctx, &unit, pass_defs, (const char *[]){"expand", "dce"}, 2);
+    unit.schedule = sched_create(ctx, net.module, net.func);
+    run(ctx, &unit, sched_pass_defs, (const char *[]){"fuse", "layout", "lower", "phases", "plan"}, 5);
+    assert_true(sched_verify(unit.schedule, LEVEL_LOOP));
+    return unit.schedule;
+}
+
+static void assert_found(const Schedule *s, DiagId id)
+{
+    diag_clear(s->ctx);
+    assert_false(sched_verify(s, LEVEL_SCHED));
+    assert_int_equal(diag_get(s->ctx, 0)->id, id);
+    diag_clear(s->ctx);
+}
+
+static void order(void **state)
+{
+    (void)state;
+    Context *ctx = ctx_create(NULL);
+    Schedule *s = schedule(ctx, &net_defs[0]);
+    uint32_t last = s->groups.len - 1;
+    assert_true(last > 0);
+    Group *first = s->groups.data[0];
+    s->groups.data[0] = s->groups.data[last];
+    s->groups.data[last] = first;
+    assert_found(s, DIAG_sched_order);
+    sched_destroy(s);
+    ctx_destroy(ctx);
+}
+
+/* Lies every pair of live values over each other, a pair at a time. */
+static uint32_t overlaps(Schedule *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->storages.len; i++)
+        for (uint32_t j = 0; j < i; j++) {
+            Storage *a = s->storages.data[i], *b = s->storages.data[j];
+            if (a->kind != SLOT_WORKSPACE || b->kind != SLOT_WORKSPACE || a->in_place || b->in_place || !a->bytes || !b->bytes ||
+                a->first > b->last || b->first > a->last)
+                continue;
+            uint64_t offset = a->offset;
+            a->offset = b->offset + b->bytes - 1;
+            assert_found(s, DIAG_sched_overlap);
+            a->offset = offset;
+            n++;
+        }
+    return n;
+}
+
+static void overlap(void **state)
+{
+    (void)state;
+    uint32_t found = 0;
+    for (const NetDef *def = net_defs; def->name; def++) {
+        Context *ctx = ctx_create(NULL);
+        Schedule *s = schedule(ctx, def);
+        found += overlaps(s);
+        sched_destroy(s);
+        ctx_destroy(ctx);
+    }
+    assert_true(found > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(overlap)};
+    return cmocka_run_group_tests_name("sched_verify", tests, NULL, NULL);
+}
