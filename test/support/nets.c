@@ -169,9 +169,54 @@ static void net_ints(Net *n)
     net_outputs(n, 4, (Val *[]){y, q, a, m});
 }
 
+static Val *opaque(Net *n, Op op, uint32_t n_in, Val *const *in, uint32_t n_attrs, const AttrVal *attrs)
+{
+    return op_emit(&n->b, op, in, n_in, attrs, n_attrs);
+}
+
+/* Element `i mod size` as an index: many are equal, some negative. */
+static Val *wild_index(Net *n, Val *i, int64_t size)
+{
+    return op_binary(&n->b, OP_rem, i, op_const_s64(&n->b, DT_S64, size));
+}
+
+static void net_scatter(Net *n) /* lines enough for several threads */
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(140, 30, 8)), *i = net_input(n, "i", DT_S64, DIMS(140, 40, 8));
+    Val *r = net_input(n, "r", DT_S64, DIMS(2, 150, 1)), *u = net_input(n, "u", DT_F32, DIMS(2, 150, 30, 8));
+    AttrVal along[] = {attr_int(1), attr_str(n->ctx, "add")}, last[] = {attr_int(1), attr_str(n->ctx, "none")};
+    AttrVal rows = attr_str(n->ctx, "mul");
+    Val *table = op_reduce(&n->b, u, "max", (int64_t[]){0}, 1);
+    table = op_slice_axis(&n->b, op_reshape_s64(&n->b, table, 3, (int64_t[]){150, 30, 8}), 0, dim_const(n->ctx, 5),
+                          dim_const(n->ctx, 140), 1);
+    Val *updates = opaque(n, OP_gather_elements, 2, (Val *[]){table, wild_index(n, i, 30)}, 1, along);
+    Val *a = opaque(n, OP_scatter_elements, 3, (Val *[]){x, wild_index(n, i, 29), updates}, 2, along);
+    Val *b = opaque(n, OP_scatter_elements, 3, (Val *[]){a, wild_index(n, i, 7), updates}, 2, last);
+    Val *c = opaque(n, OP_scatter_nd, 3, (Val *[]){b, wild_index(n, r, 140), u}, 1, &rows);
+    net_outputs(n, 3, (Val *[]){a, b, c});
+}
+
+static void net_order(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(3, 120, 70)), *h = net_input(n, "h", DT_F16, DIMS(90, 300));
+    Val *image = net_input(n, "image", DT_F32, DIMS(2, 8, 40, 33));
+    AttrVal top[] = {attr_int(2), attr_dim(dim_const(n->ctx, 9)), attr_str(n->ctx, "max")};
+    Val *values = opaque(n, OP_topk, 1, &x, 3, top), *places = ir_out(values->def, 1);
+    AttrVal sum[] = {attr_int(1), attr_str(n->ctx, "sum"), attr_bool(false), attr_bool(true)};
+    Val *cumulated = op_unary(&n->b, OP_neg, opaque(n, OP_cumulate, 1, &values, 4, sum));
+    AttrVal product[] = {attr_int(1), attr_str(n->ctx, "prod"), attr_bool(true), attr_bool(false)};
+    Val *half = opaque(n, OP_cumulate, 1, &h, 4, product);
+    int64_t window[] = {1, 1, 3, 2}, stride[] = {1, 1, 1, 2}, pad[] = {0, 0, 1, 1}, ones[] = {1, 1, 1, 1};
+    AttrVal taps[] = {attr_ints(window, 4), attr_ints(stride, 4), attr_ints(pad, 4),        attr_ints(pad, 4),
+                      attr_ints(ones, 4),   attr_str(n->ctx, "max"), attr_str(n->ctx, "row")};
+    Val *best = opaque(n, OP_argwindow, 1, &image, 7, taps);
+    net_outputs(n, 4, (Val *[]){cumulated, places, half, best});
+}
+
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"moves", net_moves},
-                           {"half", net_half},         {"ints", net_ints},             {0}};
+                           {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
+                           {"order", net_order},       {0}};
 
 Net net_make(Context *ctx, const NetDef *def, uint64_t seed)
 {
