@@ -65,8 +65,13 @@ static igata_status declare_artifact(igata_session *s)
 {
     Context *ctx = s->owner->ctx;
     Arena *arena = ctx_arena(ctx);
+    const igata_open_options check = {.size = sizeof check, .flags = IGATA_CHECK};
+    igata_status status = igata_open(s->path, &check, &s->artifact); /* its code runs only if it is what was written */
+    if (status == IGATA_OK)
+        igata_close(s->artifact);
     double start = api_now();
-    igata_status status = igata_open(s->path, NULL, &s->artifact);
+    if (status == IGATA_OK)
+        status = igata_open(s->path, NULL, &s->artifact);
     double open_us = (api_now() - start) * 1e6;
     int entry = *s->options->entry ? igata_entry_find(s->artifact, s->options->entry) : 0;
     igata_entry info = {.size = sizeof info};
@@ -308,6 +313,23 @@ static bool check_input(Context *ctx, const Declared *d, const Tensor *t)
                                         declared_text(ctx, d)));
 }
 
+/* --shape speaks of what is given, too. */
+static bool check_shape_options(const igata_session *s, const Declared *d, const Tensor *t)
+{
+    Context *ctx = s->owner->ctx;
+    bool ok = true;
+    for (uint32_t i = 0; i < s->options->shapes.len; i++) {
+        const ShapeBinding *b = &s->options->shapes.data[i];
+        bool equal = b->name != d->name || b->rank == t->rank;
+        for (uint32_t a = 0; equal && b->name == d->name && a < b->rank; a++)
+            equal = b->dim[a] < 0 || b->dim[a] == t->dim[a];
+        if (!equal)
+            ok = diag_report(ctx, 0, DIAG_api_input, d->name,
+                             str_format(ctx, "given is %s, --shape says otherwise", api_type_text(ctx, t->dtype, t->rank, t->dim)));
+    }
+    return ok;
+}
+
 /* Sizes of one name are equal everywhere. */
 static bool check_symbols(igata_session *s, const Tensor *tensors)
 {
@@ -349,7 +371,8 @@ static bool match_inputs(igata_session *s, const igata_tensor *inputs, size_t n,
             ok = diag_report(ctx, 0, DIAG_api_input, s->in[i].name,
                              str_format(ctx, "missing; declared is %s", declared_text(ctx, &s->in[i])));
         else
-            ok &= api_to_tensor(ctx, given, &tensors[i]) && check_input(ctx, &s->in[i], &tensors[i]);
+            ok &= api_to_tensor(ctx, given, &tensors[i]) && check_input(ctx, &s->in[i], &tensors[i]) &&
+                  check_shape_options(s, &s->in[i], &tensors[i]);
     }
     return ok && check_symbols(s, tensors);
 }

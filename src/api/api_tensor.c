@@ -76,8 +76,9 @@ static igata_status read_body(void *arg)
     Context *ctx = c->ctx->ctx;
     Tensor *t = ARENA_NEW(ctx_arena(ctx), Tensor);
     Str name = "";
-    bool ok = ends_with(c->path, ".npy") ? front_npy_read(ctx, ctx_arena(ctx), c->path, t)
-                                         : front_read_tensor_pb(ctx, ctx_arena(ctx), c->path, &name, t);
+    bool npy = ends_with(c->path, ".npy") || strcmp(c->path, "-") == 0; /* as results on standard output are */
+    bool ok = npy ? front_npy_read(ctx, ctx_arena(ctx), c->path, t)
+                  : front_read_tensor_pb(ctx, ctx_arena(ctx), c->path, &name, t);
     if (ok)
         *c->to = api_from_tensor(ctx_arena(ctx), name, t);
     return api_status(ok);
@@ -132,7 +133,7 @@ static igata_status fill_body(void *arg)
     int64_t seed = 0;
     uint64_t bytes;
     bool random = strncmp(c->how, "random:", 7) == 0;
-    if (!(random && text_parse_s64(c->how + 7, &seed)) && strcmp(c->how, "zeros") != 0 && strcmp(c->how, "ones") != 0) {
+    if (!(random && text_parse_s64(c->how + 7, &seed) && seed >= 0) && strcmp(c->how, "zeros") != 0 && strcmp(c->how, "ones") != 0) {
         diag_report(ctx, 0, DIAG_api_option, str_format(ctx, "'%s' is not zeros, ones or random:SEED", c->how));
         return IGATA_E_OPTION;
     }

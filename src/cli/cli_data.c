@@ -48,16 +48,21 @@ static bool is_given(const CliInputs *inputs, const char *name)
     return false;
 }
 
+static bool refuse_twice(Cli *cli, const CliInputs *inputs, const char *name)
+{
+    if (is_given(inputs, name))
+        cli_usage_error(cli, "input '%s' is given twice", name);
+    return is_given(inputs, name);
+}
+
 static igata_status read_given(Cli *cli, const char *text, CliInputs *inputs)
 {
     const char *name, *rest;
     igata_tensor *t = &inputs->tensor[inputs->n];
     if (!cli_split(cli, "-i", text, &name, &rest))
         return IGATA_E_OPTION;
-    if (is_given(inputs, name)) {
-        cli_usage_error(cli, "input '%s' is given twice", name);
+    if (refuse_twice(cli, inputs, name))
         return IGATA_E_OPTION;
-    }
     if (*rest != '@')
         return IGATA_OK; /* made up later, when sizes are known */
     igata_status status = igata_tensor_read(cli->ctx, rest + 1, t);
@@ -69,6 +74,8 @@ static igata_status read_given(Cli *cli, const char *text, CliInputs *inputs)
 static igata_status make_up(Cli *cli, igata_session *session, bool invent, const char *name, const char *how, CliInputs *inputs)
 {
     igata_tensor *t = &inputs->tensor[inputs->n];
+    if (refuse_twice(cli, inputs, name))
+        return IGATA_E_OPTION;
     igata_status status = igata_session_input_type(session, name, inputs->tensor, inputs->n, t);
     if (status == IGATA_E_ARGUMENT) { /* no such input: the session says so when it is run */
         *t = (igata_tensor){.name = name, .dtype = IGATA_F32};

@@ -59,12 +59,17 @@ says "'x'"
 expect 3 run add.ig --dim N=2 -i x=ones -i z=ones
 says "'z'"
 expect 3 run add.ig --dim N=100 -i x=ones
+expect 2 run add.ig --dim N=2 -i x=zeros -i x=ones
+says twice
+expect 2 run add.ig --dim N=2 -i x=random:-1
 expect 0 run add.ig --dim N=2 -i x=ones -o y=@y.npy
 [ -s out ] && fail "run prints although its output is written to a file"
 for engine in ref32 eager compiled; do
     expect 0 run add.ig -i x=@y.npy -o y=@$engine.npy --engine $engine
     cmp ref32.npy $engine.npy || fail "engine $engine has other bits"
 done
+expect 0 run add.ig -i x=@- < y.npy
+expect 3 run add.ig -i x=@y.npy --shape x=3x4
 expect 0 run add.ig --dim N=5 -i x=random:3
 grep -q "^y : f32\[5,4\] = " out || fail "no summary"
 
@@ -91,6 +96,10 @@ expect 3 run one.so -i x=@compiled.npy -i z=ones
 expect 3 run one.so --engine ref32 -i x=ones
 head -c 2000 one.so > half.so
 expect 3 run half.so -i x=ones
+cp one.so flipped.so # in the code or beside it: nothing of a damaged file runs
+printf '\xff' | dd of=flipped.so bs=1 seek=$(($(stat -c %s one.so) / 3)) conv=notrunc status=none
+expect 3 run flipped.so -i x=ones
+expect 3 bench flipped.so --runs 1
 expect 3 inspect half.so
 for form in "" --json "--dot -"; do
     expect 0 inspect one.so $form
