@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engines. `compiled` writes an artifact to a private folder, opens and unlinks it, as a user of the runtime would;
+ * The engines. `compiled` writes an artifact to a nameless temporary file and opens it, as a user of the runtime would;
  * `eager` (api_eager.c) dispatches one compiled kernel per op; `ref32` and `f64` are the evaluator on the imported module.
  */
-#ifndef _XOPEN_SOURCE
-#define _XOPEN_SOURCE 700 /* mkdtemp */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* mkdtemp, O_TMPFILE */
 #endif
 #include "api/api_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,6 +39,32 @@ void api_remove_dir(const char *dir, const char *const *names, uint32_t n)
         unlink(path);
     }
     rmdir(dir);
+}
+
+bool api_temp_file(igata_context *owner, TempFile *file)
+{
+    const char *root = getenv("TMPDIR");
+    *file = (TempFile){.fd = open(root && *root ? root : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+    if (file->fd >= 0) {
+        file->path = str_format(owner->ctx, "/proc/%ld/fd/%d", (long)getpid(), file->fd);
+        if (access(file->path, R_OK | W_OK) == 0)
+            return true;
+        close(file->fd);
+        file->fd = -1;
+    }
+    file->dir = api_temp_dir(owner);
+    file->path = file->dir ? str_format(owner->ctx, "%s/model.so", file->dir) : NULL;
+    return file->dir != NULL;
+}
+
+void api_temp_close(TempFile *file)
+{
+    static const char *const files[] = {"model.so"};
+    if (file->dir)
+        api_remove_dir(file->dir, files, 1);
+    else if (file->path)
+        close(file->fd);
+    *file = (TempFile){.fd = -1};
 }
 
 /* ---- making -------------------------------------------------------------------------------------------------------------- */
@@ -120,23 +147,12 @@ static igata_status open_artifact(igata_session *s, Shaped *shaped, const char *
     return api_status(diag_report(s->owner->ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
 }
 
-static igata_status write_artifact(igata_session *s, Shaped *shaped, const char *dir)
+static igata_status write_artifact(igata_session *s, Shaped *shaped)
 {
-    Context *ctx = s->owner->ctx;
-    static const char *const files[] = {"model.so"};
-    Str path = str_format(ctx, "%s/%s", dir, files[0]);
-    igata_status status = IGATA_E_MODEL;
+    Str path = shaped->artifact.path;
     bool written = s->options->engine == ENGINE_EAGER ? (shaped->eager = eager_create(s, shaped, path)) != NULL
-                                                      : driver_write(shaped->program, path);
-    if (written)
-        status = s->has_runner ? IGATA_OK : open_artifact(s, shaped, path);
-    if (s->has_runner && written) {
-        shaped->artifact = path;
-        shaped->artifact_dir = dir;
-    } else {
-        api_remove_dir(dir, files, 1);
-    }
-    return status;
+                                                      : driver_write_so(shaped->program, path);
+    return !written ? IGATA_E_MODEL : s->has_runner ? IGATA_OK : open_artifact(s, shaped, path);
 }
 
 static igata_status compile_shaped(igata_session *s, Shaped *shaped)
@@ -153,8 +169,7 @@ static igata_status compile_shaped(igata_session *s, Shaped *shaped)
     api_add_times(s->owner, shaped->program);
     if (!driver_is_complete(shaped->program))
         return api_status(diag_report(ctx, 0, DIAG_api_run, s->path, "--stop-after leaves nothing to run"));
-    Str dir = api_temp_dir(s->owner);
-    igata_status status = dir ? write_artifact(s, shaped, dir) : IGATA_E_MODEL;
+    igata_status status = api_temp_file(s->owner, &shaped->artifact) ? write_artifact(s, shaped) : IGATA_E_MODEL;
     shaped->stats.compile_s = api_now() - start - shaped->stats.open_us * 1e-6;
     return status;
 }

@@ -434,20 +434,18 @@ typedef struct Inspect {
 static const ArtInfo *compile_and_read(Inspect *c, Module *module, Func *func)
 {
     Context *ctx = c->ctx->ctx;
-    static const char *const files[] = {"model.so"};
     DriverOptions options;
     if (!api_driver_options(c->options, false, &options))
         return NULL;
     api_hash_file(c->ctx, c->path, options.model_sha256);
     Program *program = driver_compile(ctx, module, func, &options);
-    Str dir = program && driver_is_complete(program) ? api_temp_dir(c->ctx) : NULL;
+    TempFile file = {0};
     if (program)
         api_add_times(c->ctx, program);
-    if (!dir)
+    if (!program || !driver_is_complete(program) || !api_temp_file(c->ctx, &file))
         return NULL;
-    Str path = str_format(ctx, "%s/%s", dir, files[0]);
-    const ArtInfo *info = driver_write(program, path) ? art_read(ctx, path) : NULL;
-    api_remove_dir(dir, files, 1);
+    const ArtInfo *info = driver_write_so(program, file.path) ? art_read(ctx, file.path) : NULL;
+    api_temp_close(&file);
     driver_destroy(program);
     return info;
 }

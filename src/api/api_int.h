@@ -83,6 +83,14 @@ typedef struct Declared {
 
 typedef struct Eager Eager;
 
+/* A file for an artifact under $TMPDIR. It has no name, so nothing stays if the process is killed; where the system cannot do that,
+ * it lies in a private folder. All zero: none. */
+typedef struct TempFile {
+    Str path; /* /proc/PID/fd/FD: debuggers and runners can open it */
+    Str dir;  /* NULL: nameless */
+    int fd;
+} TempFile;
+
 /* A model compiled, or ready to evaluate, for one set of input shapes. */
 typedef struct Shaped {
     struct Shaped *next;
@@ -93,7 +101,7 @@ typedef struct Shaped {
     igata_model *model;
     size_t entry;
     Eager *eager;
-    Str artifact, artifact_dir; /* for the runner: a file that lives as long as the session */
+    TempFile artifact; /* of a model: lives as long as this, so that no two open at once have one path */
     uint32_t n_in, n_out;
     Tensor **in;  /* data is 64-byte aligned and belongs to this */
     Tensor **out; /* likewise; the evaluator's live in the session's `run_arena` */
@@ -125,6 +133,8 @@ igata_status engine_step(igata_session *s, Shaped *shaped);
 igata_status api_index_error(igata_session *s, const Func *func, uint64_t error); /* reports; IGATA_E_INDEX */
 /* Reports why a run of an artifact failed; its status. */
 igata_status api_explain(igata_session *s, const Shaped *shaped, igata_status status, uint64_t error);
+bool api_temp_file(igata_context *ctx, TempFile *file); /* false after reporting */
+void api_temp_close(TempFile *file);
 /* A private directory for temporary files; NULL after reporting. */
 Str api_temp_dir(igata_context *ctx);
 void api_remove_dir(const char *dir, const char *const *names, uint32_t n);

@@ -76,7 +76,7 @@ static int spawn(igata_session *s, const Shaped *shaped, const char *dir)
             words[n++] = (char *)(uintptr_t)str_intern_n(ctx, at, length);
         at += length + (at[length] == ' ');
     }
-    const char *const rest[] = {o->runner_program, shaped->artifact, dir, str_format(ctx, "%u", o->threads)};
+    const char *const rest[] = {o->runner_program, shaped->artifact.path, dir, str_format(ctx, "%u", o->threads)};
     for (size_t i = 0; i < IG_COUNT(rest); i++)
         words[n++] = (char *)(uintptr_t)rest[i];
     words[n] = NULL;

@@ -178,11 +178,9 @@ void igata_session_close(igata_session *s)
         igata_pool_destroy(s->pool);
     }
     for (Shaped *shaped = s->shaped; shaped; shaped = shaped->next) {
-        static const char *const files[] = {"model.so"};
         if (shaped->model != s->artifact)
             igata_close(shaped->model);
-        if (shaped->artifact) /* of the runner: its folder lives as long as the session */
-            api_remove_dir(shaped->artifact_dir, files, 1);
+        api_temp_close(&shaped->artifact);
     }
     igata_close(s->artifact);
     if (s->run_arena)
@@ -432,6 +430,7 @@ static igata_status bind_body(void *arg)
         if (status != IGATA_OK) {
             s->shaped = shaped == s->shaped && shaped->key ? shaped->next : s->shaped;
             igata_close(shaped->key ? shaped->model : NULL);
+            api_temp_close(&shaped->artifact);
             return status;
         }
     }

@@ -195,8 +195,8 @@ FileWriter *file_create(Context *ctx, const char *path, bool executable)
     } else if (exists && S_ISDIR(info.st_mode)) {
         errno = EISDIR;
         good = false;
-    } else if (exists && !S_ISREG(info.st_mode)) {
-        file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    } else if (exists && (!S_ISREG(info.st_mode) || info.st_nlink == 0)) { /* no links: nothing to rename over */
+        file->fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY);
         good = file->fd >= 0;
     } else {
         good = open_temporary(ctx, file, executable ? 0777 : 0666);

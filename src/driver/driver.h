@@ -66,6 +66,7 @@ void driver_destroy(Program *program);
 bool driver_is_complete(const Program *program);
 /* Output by extension: .so, .o, .a (with a header beside it), .ll, .s; "-": a .so. False after reporting; then no file is left. */
 bool driver_write(Program *program, const char *path);
+bool driver_write_so(Program *program, const char *path); /* whatever its ending */
 bool driver_knows_output(Context *ctx, const char *path); /* false after reporting */
 /* "dot+add+gelu"-like listing line of a phase as `inspect` shows it. */
 Str driver_phase_line(const Program *program, const Schedule *schedule, uint32_t phase);

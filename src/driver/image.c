@@ -410,6 +410,16 @@ static bool write_object(Program *p, Arena *arena, ArtImage *image, const char *
     return false;
 }
 
+bool driver_write_so(Program *p, const char *path)
+{
+    Arena *arena = arena_create(p->ctx);
+    ArtImage image;
+    driver_make_image(p, arena, &image);
+    bool ok = art_write_so(p->ctx, &image, path);
+    arena_destroy(arena);
+    return ok;
+}
+
 bool driver_write(Program *p, const char *path)
 {
     Arena *arena = arena_create(p->ctx);
@@ -422,8 +432,7 @@ bool driver_write(Program *p, const char *path)
     } else if (has_suffix(path, ".s")) {
         ok = write_text(p, path, CGEN_ASSEMBLY);
     } else if (has_suffix(path, ".so") || strcmp(path, "-") == 0) {
-        driver_make_image(p, arena, &image);
-        ok = art_write_so(p->ctx, &image, path);
+        ok = driver_write_so(p, path);
     } else if (has_suffix(path, ".o") || has_suffix(path, ".a")) {
         driver_make_image(p, arena, &image);
         ok = write_object(p, arena, &image, path);
