@@ -95,7 +95,8 @@ static LLVMValueRef divide_floor(Cg *cg, LLVMValueRef a, int64_t divisor, bool n
     LLVMValueRef below = LLVMBuildICmp(cg->b, LLVMIntSLT, r, zero, "");
     if (rest)
         return LLVMBuildAdd(cg->b, r, LLVMBuildSelect(cg->b, below, d, zero, ""), "");
-    return LLVMBuildAdd(cg->b, LLVMBuildSDiv(cg->b, a, d, ""), LLVMBuildSExt(cg->b, below, LLVMTypeOf(a), ""), "");
+    LLVMValueRef quotient = LLVMBuildSDiv(cg->b, a, d, "");
+    return LLVMBuildAdd(cg->b, quotient, LLVMBuildSExt(cg->b, below, LLVMTypeOf(a), ""), "");
 }
 
 static LLVMValueRef index_op(Cg *cg, const Expr *e, LLVMValueRef a, LLVMValueRef b, LLVMTypeRef elem)

@@ -76,8 +76,8 @@ static LLVMValueRef f64_to_odd_f32(Cg *cg, LLVMValueRef x)
     LLVMValueRef bits = LLVMBuildBitCast(cg->b, near, i32, "");
     LLVMValueRef inexact = fcmp(cg, LLVMRealONE, back, x);
     LLVMValueRef even = icmp(cg, LLVMIntEQ, LLVMBuildAnd(cg->b, bits, int_like(bits, 1), ""), int_like(bits, 0));
-    LLVMValueRef too_far = fcmp(cg, LLVMRealOGT, cg_unary_intrinsic(cg, "llvm.fabs", back),
-                                cg_unary_intrinsic(cg, "llvm.fabs", x));
+    LLVMValueRef size = cg_unary_intrinsic(cg, "llvm.fabs", back);
+    LLVMValueRef too_far = fcmp(cg, LLVMRealOGT, size, cg_unary_intrinsic(cg, "llvm.fabs", x));
     LLVMValueRef step = sel(cg, too_far, int_like(bits, UINT32_MAX), int_like(bits, 1));
     LLVMValueRef odd = LLVMBuildAdd(cg->b, bits, step, "");
     return LLVMBuildBitCast(cg->b, sel(cg, LLVMBuildAnd(cg->b, inexact, even, ""), odd, bits), f32, "");
@@ -311,7 +311,8 @@ static LLVMValueRef power(Cg *cg, IntType t, unsigned bits, LLVMValueRef x, LLVM
     LLVMValueRef zero = int_like(x, 0), one = int_like(x, 1), result = one, base = x;
     for (unsigned i = 0; i < bits; i++) {
         LLVMValueRef bit = LLVMBuildAnd(cg->b, y, int_like(y, UINT64_C(1) << i), "");
-        result = sel(cg, icmp(cg, LLVMIntEQ, bit, zero), result, LLVMBuildMul(cg->b, result, base, ""));
+        LLVMValueRef product = LLVMBuildMul(cg->b, result, base, "");
+        result = sel(cg, icmp(cg, LLVMIntEQ, bit, zero), result, product);
         if (i + 1 < bits)
             base = LLVMBuildMul(cg->b, base, base, "");
     }
@@ -319,7 +320,8 @@ static LLVMValueRef power(Cg *cg, IntType t, unsigned bits, LLVMValueRef x, LLVM
         return result;
     LLVMValueRef odd = icmp(cg, LLVMIntNE, LLVMBuildAnd(cg->b, y, one, ""), zero);
     LLVMValueRef minus = int_like(x, UINT64_MAX);
-    LLVMValueRef small = sel(cg, icmp(cg, LLVMIntEQ, x, minus), sel(cg, odd, minus, one), zero);
+    LLVMValueRef small = sel(cg, odd, minus, one);
+    small = sel(cg, icmp(cg, LLVMIntEQ, x, minus), small, zero);
     small = sel(cg, icmp(cg, LLVMIntEQ, x, one), one, small);
     return sel(cg, icmp(cg, LLVMIntSLT, y, zero), small, result);
 }
@@ -331,7 +333,10 @@ static LLVMValueRef map_int(Cg *cg, Op op, DType dtype, LLVMValueRef *x)
     LLVMIntPredicate lt = t.sign ? LLVMIntSLT : LLVMIntULT, le = t.sign ? LLVMIntSLE : LLVMIntULE;
     switch (op) { /* op-switch: one instruction sequence an op */
     case OP_neg: return LLVMBuildNeg(cg->b, a, "");
-    case OP_abs: return t.sign ? sel(cg, icmp(cg, LLVMIntSLT, a, int_like(a, 0)), LLVMBuildNeg(cg->b, a, ""), a) : a;
+    case OP_abs: {
+        LLVMValueRef minus = t.sign ? LLVMBuildNeg(cg->b, a, "") : NULL;
+        return t.sign ? sel(cg, icmp(cg, LLVMIntSLT, a, int_like(a, 0)), minus, a) : a;
+    }
     case OP_sign: {
         LLVMValueRef up = sel(cg, icmp(cg, LLVMIntNE, a, int_like(a, 0)), int_like(a, 1), int_like(a, 0));
         return t.sign ? sel(cg, icmp(cg, LLVMIntSLT, a, int_like(a, 0)), int_like(a, UINT64_MAX), up) : up;

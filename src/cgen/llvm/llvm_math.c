@@ -88,7 +88,8 @@ static LLVMValueRef lookup_neon(Cg *cg, LLVMValueRef table, LLVMValueRef index)
         LLVMValueRef v = cg_intrinsic(cg, "llvm.aarch64.neon.tbl4", &bytes16, 1, args, 5);
         out[i] = LLVMBuildBitCast(cg->b, v, LLVMVectorType(cg->f32, 4), "");
     }
-    return join(cg, join(cg, out[0], out[1]), join(cg, out[2], out[3]));
+    LLVMValueRef low = join(cg, out[0], out[1]);
+    return join(cg, low, join(cg, out[2], out[3]));
 }
 
 static LLVMValueRef lookup16(Cg *cg, const float *table, LLVMValueRef index)
