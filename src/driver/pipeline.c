@@ -4,7 +4,7 @@
  *
  *            tensor IR                                        schedule                loops
  *  -O0   inline expand dce                              lower                                          plan
- *  -O1   inline fold simplify cse expand dce      fuse  lower  phases pack tensorize vectorize           plan
+ *  -O1   inline fold simplify cse expand dce      fuse  lower  phases pack tensorize vectorize window    plan
  *  -O2   + raise, layout, parallel; fold, simplify and cse again behind expand
  *  eager  -O2 with one kernel per source node, no layout, nothing in place
  */
@@ -16,9 +16,9 @@ static const char *const tensor_o2[] = {"inline", "fold", "simplify", "cse", "ra
                                         "fold",   "simplify", "cse", /* bodies share subexpressions with their surroundings */
                                         "dce",    NULL};
 static const char *const sched_o0[] = {"lower", "plan", NULL};
-static const char *const sched_o1[] = {"fuse", "lower", "phases", "pack", "tensorize", "vectorize", "plan", NULL};
-static const char *const sched_o2[] = {"fuse", "layout", "lower", "phases", "pack", "tensorize", "vectorize", "parallel", "plan", NULL};
-static const char *const sched_eager[] = {"fuse", "lower", "phases", "pack", "tensorize", "vectorize", "parallel", "plan", NULL};
+static const char *const sched_o1[] = {"fuse", "lower", "phases", "pack", "tensorize", "vectorize", "window", "plan", NULL};
+static const char *const sched_o2[] = {"fuse", "layout", "lower", "phases", "pack", "tensorize", "vectorize", "window", "parallel", "plan", NULL};
+static const char *const sched_eager[] = {"fuse", "lower", "phases", "pack", "tensorize", "vectorize", "window", "parallel", "plan", NULL};
 
 Pipeline driver_pipeline(int opt_level, bool eager)
 {

@@ -129,6 +129,18 @@ static void net_transposed(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* Tiles of pixels: borders at all sides, odd and even sizes, strides, wide filters, a residual in place, a channel tail. */
+static void net_depthwise(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(2, 24, 12, 18)), *three = net_weight(n, DIMS(24, 1, 3, 3));
+    Val *h = op_unary(&n->b, OP_relu, net_conv(n, x, three, 1, 1, 1, 1, 24, false));
+    h = op_binary(&n->b, OP_add, net_conv(n, h, net_weight(n, DIMS(24, 1, 3, 3)), 1, 1, 1, 1, 24, false), h);
+    Val *five = net_conv(n, h, net_weight(n, DIMS(24, 1, 5, 5)), 1, 2, 1, 1, 24, false);
+    Val *half = net_conv(n, five, three, 2, 1, 1, 1, 24, false), *odd = net_conv(n, half, three, 1, 0, 1, 1, 24, false);
+    Val *apart = net_conv(n, five, net_weight(n, DIMS(24, 1, 3, 3)), 1, 2, 2, 1, 24, false);
+    net_outputs(n, 3, (Val *[]){half, op_unary(&n->b, OP_tanh, odd), apart});
+}
+
 static void net_moves(Net *n)
 {
     Val *x = net_input(n, "x", DT_F32, DIMS(4, 6, 5)), *i = net_input(n, "i", DT_S64, DIMS(7));
@@ -214,7 +226,7 @@ static void net_order(Net *n)
 }
 
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"attention", net_attention},
-                           {"cnn", net_cnn},           {"transposed", net_transposed}, {"moves", net_moves},
+                           {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
                            {"order", net_order},       {0}};
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 typedef int RunFn(const void *const in[], void *const out[], void *workspace, void *state);
-static const char *const sched_passes[] = {"fuse", "layout", "lower", "pack", "tensorize", "vectorize", "parallel", "plan"};
+static const char *const sched_passes[] = {"fuse", "layout", "lower", "phases", "pack", "tensorize", "vectorize", "window", "parallel", "plan"};
 
 static Schedule *schedule(Net *n, const TargetInfo *target, bool optional)
 {
