@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of the elementwise ops. Kinks: abs and relu at 0 have slope 0; clip has slope 1 on its bounds; min and max of equal operands give each one half
- * (torch); pow has slope 0 in x where y = 0, and in y where x = 0 (torch). Operands on which select or pow must not
- * depend are made harmless before they enter, not after, so that no 0 * inf arises in a second derivative.
+ * Gradients of the elementwise ops. Kinks: abs and relu at 0 have slope 0, leaky relu has its slope alpha; clip has slope 0 on
+ * its bounds (torch's hardtanh and relu6); min and max of equal operands give each one half (torch); pow has slope 0 in x
+ * where y = 0, and in y where x = 0 (torch); a norm, the root of a sum of squares, has subgradient 0 where it is 0. Operands on
+ * which select or pow must not depend are made harmless before they enter, not after, so that no 0 * inf arises in a second
+ * derivative.
  */
 #include "op/adjoint_int.h"
+
+#include <math.h>
 
 /* ---- unary: in_grad = g * f'(x), from x and y = f(x) --------------------------------------------------------- */
 
@@ -14,6 +18,24 @@ static Val *minus(Builder *b, Val *x, Val *y) { return op_binary(b, OP_sub, x, y
 static Val *over(Builder *b, Val *x, Val *y) { return op_binary(b, OP_div, x, y); }
 /* 1 - x */
 static Val *one_minus(Builder *b, Val *x) { return x ? minus(b, op_like(b, x, 1), x) : NULL; }
+
+/* A sum of squares, whatever moves stand between: its root is a norm. */
+static bool is_square_sum(const Val *x)
+{
+    const Node *node = x->def;
+    while (node && (node->op == OP_reshape || node->op == OP_broadcast || node->op == OP_cast))
+        node = ir_in(node, 0)->def;
+    if (!node || node->op != OP_reduce || !node_str_is(node, AN_kind, "sum"))
+        return false;
+    const Node *square_of = ir_in(node, 0)->def;
+    return square_of && square_of->op == OP_mul && ir_in(square_of, 0) == ir_in(square_of, 1);
+}
+
+/* y, and inf where y is 0: what is divided by it vanishes there, and so does every derivative of that. */
+static Val *where_positive(Builder *b, Val *y)
+{
+    return op_select(b, op_binary(b, OP_eq, y, op_like(b, y, 0)), op_like(b, y, INFINITY), y);
+}
 
 /* name: b, x, y, g are at hand; the expression is the operand's gradient */
 #define RULE(name, expression)                                                                                         \
@@ -28,7 +50,7 @@ static Val *one_minus(Builder *b, Val *x) { return x ? minus(b, op_like(b, x, 1)
     }
 RULE(neg, neg(b, g))
 RULE(abs, adj_mul(b, g, op_unary(b, OP_sign, x)))
-RULE(sqrt, over(b, adj_scale(b, g, 0.5), y))
+RULE(sqrt, over(b, adj_scale(b, g, 0.5), is_square_sum(x) ? where_positive(b, y) : y))
 RULE(rsqrt, adj_mul(b, g, adj_scale(b, adj_mul(b, square(b, y), y), -0.5)))
 RULE(exp, adj_mul(b, g, y))
 RULE(expm1, adj_mul(b, g, adj_plus(b, y, 1)))
@@ -51,6 +73,10 @@ RULE(sigmoid, adj_mul(b, g, adj_mul(b, y, one_minus(b, y))))
 /* slope 0 at 0 (torch) */
 RULE(relu, op_select(b, op_binary(b, OP_lt, op_like(b, x, 0), x), g, op_like(b, x, 0)))
 RULE(cast, op_cast_to(b, g, x->type->dtype))
+
+/* slope alpha at 0 (torch) */
+RULE(leaky_relu, op_select(b, op_binary(b, OP_lt, op_like(b, x, 0), x), g,
+                           adj_scale(b, g, node_float(args->node, AN_alpha))))
 
 /* ---- binary and ternary ------------------------------------------------------------------------------------------ */
 
@@ -126,7 +152,7 @@ bool adjoint_fma(AdjointArgs *args)
     return adj_give(args, 0, adj_mul(b, g, y)) && adj_give(args, 1, adj_mul(b, g, x)) && adj_give(args, 2, g);
 }
 
-/* min(max(x, lo), hi): x takes g on both bounds and between them (torch), else the bound that won takes it */
+/* min(max(x, lo), hi): x takes g between the bounds, a bound where it won; on a bound nobody does (torch's hardtanh) */
 bool adjoint_clip(AdjointArgs *args)
 {
     Builder *b = args->b;
@@ -134,7 +160,7 @@ bool adjoint_clip(AdjointArgs *args)
     if (!adj_wanted(args, 0))
         return true;
     Val *zero = op_like(b, x, 0), *low = op_binary(b, OP_lt, x, lo), *ordered = op_binary(b, OP_le, lo, hi);
-    Val *inside = op_binary(b, OP_and, op_binary(b, OP_le, lo, x), op_binary(b, OP_le, x, hi));
+    Val *inside = op_binary(b, OP_and, op_binary(b, OP_lt, lo, x), op_binary(b, OP_lt, x, hi));
     Val *high = op_binary(b, OP_lt, hi, op_binary(b, OP_max, x, lo));
     return adj_give(args, 0, op_select(b, inside, g, zero)) &&
            adj_give(args, 1, op_select(b, op_binary(b, OP_and, low, ordered), g, zero)) &&

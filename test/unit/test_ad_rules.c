@@ -212,8 +212,61 @@ static void every_op_has_a_row(void **state)
     }
 }
 
+/* ---- kinks, where differences say nothing ---------------------------------------------------------------------- */
+
+typedef struct Kink {
+    const char *body; /* of a function of %x : f64[n] */
+    const char *type, *x, *want;
+} Kink;
+
+static const Kink kinks[] = {
+    {"%y = relu %x : f64[3]", "f64[3]", "0 -0 1", "0 0 1"},
+    {"%y = leaky_relu %x {alpha=0.25} : f64[3]", "f64[3]", "0 -1 1", "0.25 0.25 1"},
+    {"%y = abs %x : f64[3]", "f64[3]", "0 -1 1", "0 -1 1"},
+    {"%lo = const {weight=@lo} : f64[]\n%hi = const {weight=@hi} : f64[]\n%y = clip %x, %lo, %hi : f64[5]", "f64[5]", "-2 -1 0 1 2",
+     "0 0 1 0 0"},
+    {"%y = max %x, %x : f64[2]", "f64[2]", "3 -4", "1 1"},
+    {"%y = reduce %x {axes=[0], kind=\"max\"} : f64[1]", "f64[3]", "5 2 5", "0.5 0 0.5"},
+    /* a norm has subgradient 0 at 0, a root of something else has none */
+    {"%q = mul %x, %x : f64[2]\n%s = reduce %q {axes=[0], kind=\"sum\"} : f64[1]\n%y = sqrt %s : f64[1]", "f64[2]", "0 0", "0 0"},
+    {"%q = mul %x, %x : f64[2]\n%s = reduce %q {axes=[0], kind=\"sum\"} : f64[1]\n%y = sqrt %s : f64[1]", "f64[2]", "3 -4", "0.6 -0.8"},
+    {"%y = sqrt %x : f64[2]", "f64[2]", "0 4", "inf 0.25"},
+};
+
+static void kinks_follow_torch(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < IG_COUNT(kinks); i++) {
+        const Kink *k = &kinks[i];
+        Fixture f = {.ctx = ctx_create(NULL)};
+        f.arena = arena_create(f.ctx);
+        const char *last = strrchr(k->body, ':');
+        Str text = str_format(f.ctx, "weight @lo : f64[] = [-1]\nweight @hi : f64[] = [1]\n"
+                                     "entry func @f(%%x : %s \"x\") -> (\"y\") {\n%s\nyield %%y\n}\n", k->type, k->body);
+        f.module = ir_parse(f.ctx, "kink.ig", text, strlen(text));
+        if (!f.module || !last)
+            case_fail(f.ctx, k->body);
+        AdOutput y = {.name = str_intern(f.ctx, "y"), .seed = str_intern(f.ctx, "seed")};
+        AdRequest request = {.func = f.module->funcs.data[0], .name = str_intern(f.ctx, "g"), .outputs = &y, .n_outputs = 1};
+        Func *g = ad_gradient(f.module, &request);
+        if (!g)
+            case_fail(f.ctx, k->body);
+        Tensor *in[2] = {case_values(f.ctx, f.arena, k->type, k->x), case_values(f.ctx, f.arena, last + 2, "1")}, *out[1];
+        run(&f, g, in, out);
+        Tensor *want = case_values(f.ctx, f.arena, k->type, k->want);
+        for (uint64_t e = 0; e < want->count; e++) {
+            double have = ((const double *)out[0]->data)[e], expected = ((const double *)want->data)[e];
+            if (!(have == expected || fabs(have - expected) < 1e-12))
+                fail_msg("%s at %s: element %u is %g instead of %g", k->body, k->x, (unsigned)e, have, expected);
+        }
+        module_destroy(f.module);
+        ctx_destroy(f.ctx);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_rule), cmocka_unit_test(every_op_has_a_row)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_rule), cmocka_unit_test(every_op_has_a_row),
+                                       cmocka_unit_test(kinks_follow_torch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
