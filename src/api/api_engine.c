@@ -69,14 +69,48 @@ void api_temp_close(TempFile *file)
 
 /* ---- making -------------------------------------------------------------------------------------------------------------- */
 
+/* The values that may decide shapes: small inputs of integers; with `floats` scales and limits, too. */
+static void fix_values(igata_session *s, Shaped *shaped, bool floats, Given *given)
+{
+    Arena *arena = ctx_arena(s->owner->ctx);
+    bool *fixed = ARENA_ARRAY(arena, bool, s->n_in + 1);
+    ValueBinding *values = ARENA_ARRAY(arena, ValueBinding, s->n_in + 1);
+    given->n_values = 0;
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        fixed[i] = api_may_decide(shaped->in[i]->dtype, shaped->in[i]->count, floats);
+        if (fixed[i])
+            values[given->n_values++] = (ValueBinding){s->in[i].name, shaped->in[i]};
+    }
+    given->values = values;
+    shaped->fixed = given->n_values ? fixed : NULL;
+}
+
+/* Where the value of an input decides a shape, the import says so: then it is done again with the values given, which become
+ * part of what this program is for. */
+static bool import_values(igata_session *s, Shaped *shaped, Given *given)
+{
+    Context *ctx = s->owner->ctx;
+    for (int attempt = 0;; attempt++) {
+        uint32_t said = diag_count(ctx), n_values = given->n_values;
+        shaped->module = api_import(s->owner, s->path, s->from_stdin ? &s->stdin_blob : NULL, s->options, given, &shaped->func);
+        if (shaped->module || attempt == 2 || !api_lacks_values(ctx, said))
+            return shaped->module != NULL;
+        fix_values(s, shaped, false, given);
+        if (given->n_values == n_values)
+            fix_values(s, shaped, true, given);
+        if (given->n_values == n_values)
+            return false;
+        diag_clear(ctx);
+    }
+}
+
 static bool import_shaped(igata_session *s, Shaped *shaped)
 {
     ShapeBinding *shapes = ARENA_ARRAY(ctx_arena(s->owner->ctx), ShapeBinding, s->n_in + 1);
     for (uint32_t i = 0; i < s->n_in; i++)
         shapes[i] = (ShapeBinding){s->in[i].name, shaped->in[i]->rank, shaped->in[i]->dim};
-    shaped->module = api_import(s->owner, s->path, s->from_stdin ? &s->stdin_blob : NULL, s->options, shapes, s->n_in,
-                                &shaped->func);
-    if (!shaped->module)
+    Given given = {.shapes = shapes, .n_shapes = s->n_in};
+    if (!import_values(s, shaped, &given))
         return false;
     shaped->n_out = func_n_out(shaped->func);
     shaped->out_names = shaped->func->out_names;

@@ -463,7 +463,7 @@ static igata_status inspect_body(void *arg)
         l.info = art_read(ctx, c->path);
     } else {
         Func *func;
-        Module *module = api_import(c->ctx, c->path, NULL, c->options, NULL, 0, &func);
+        Module *module = api_import(c->ctx, c->path, NULL, c->options, NULL, &func);
         if (!module)
             return IGATA_E_MODEL;
         if (ir)

@@ -19,6 +19,10 @@ struct igata_context {
     uint32_t n_dumps;
 };
 
+typedef struct FixedValue { /* an input that becomes a constant */
+    Str name, text;
+} FixedValue;
+
 struct igata_options {
     igata_context *owner;
     Engine engine;
@@ -32,6 +36,7 @@ struct igata_options {
     VEC(Str) inputs; /* initializers that stay inputs */
     VEC(DimBinding) dims;
     VEC(ShapeBinding) shapes;
+    VEC(FixedValue) values;
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
 };
@@ -61,10 +66,31 @@ bool api_driver_options(igata_options *o, bool host_only, DriverOptions *out);
 
 /* ---- api_network.c -------------------------------------------------------------------------------------------------- */
 
-/* Imports with the options' sizes and `shapes`, makes also-outputs. blob: content of path, or NULL. NULL after reporting. */
-Module *api_import(igata_context *ctx, const char *path, const Blob *blob, const igata_options *o, const ShapeBinding *shapes,
-                   uint32_t n_shapes, Func **func);
+/* What a session knows about its inputs. shapes NULL: the options' are taken, and their names are checked. */
+typedef struct Given {
+    const ShapeBinding *shapes;
+    const ValueBinding *values;
+    uint32_t n_shapes, n_values;
+} Given;
+/* Imports with the options' sizes, values and `given` ones, makes also-outputs. blob: content of path, or NULL. NULL after
+ * reporting. */
+Module *api_import(igata_context *ctx, const char *path, const Blob *blob, const igata_options *o, const Given *given,
+                   Func **func);
 void api_hash_file(igata_context *ctx, const char *path, uint8_t digest[32]); /* zeros if it cannot be read */
+
+/* ---- api_names.c ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the model has the symbols and inputs that options name; reports all it has not. */
+bool api_check_names(Context *ctx, const igata_options *o, const FrontInfo *info);
+bool api_check_module_names(Context *ctx, const igata_options *o, const Module *module, const Func *func);
+/* The options' values, one each, by the types declared; their names were checked. NULL after reporting. */
+const ValueBinding *api_read_values(Context *ctx, const igata_options *o, const FrontInfo *info);
+void api_drop_inputs(Func *func, const igata_options *o); /* those with such a value */
+/* Whether a diagnostic since the from'th says that the value of an input is needed. */
+bool api_lacks_values(const Context *ctx, uint32_t from);
+bool api_may_decide(DType dtype, uint64_t count, bool floats); /* inputs of this type: sizes, axes, scales */
+void api_advise_values(Context *ctx, const FrontInfo *info);
+Str api_declared_text(Context *ctx, const FrontValue *value); /* "f32[N,512]" */
 
 /* ---- api_tensor.c ---------------------------------------------------------------------------------------------------- */
 
@@ -74,13 +100,7 @@ Str api_type_text(Context *ctx, DType dtype, uint32_t rank, const int64_t *dims)
 
 /* ---- api_session.c ---------------------------------------------------------------------------------------------------- */
 
-typedef struct Declared {
-    Str name;
-    DType dtype;
-    uint32_t rank; /* IGATA_ANY_RANK: undeclared */
-    const FrontDim *dim;
-} Declared;
-
+typedef FrontValue Declared; /* rank is IGATA_ANY_RANK where has_rank is false; no initializer */
 typedef struct Eager Eager;
 
 /* A file for an artifact under $TMPDIR. It has no name, so nothing stays if the process is killed; where the system cannot do that,
@@ -95,6 +115,7 @@ typedef struct TempFile {
 typedef struct Shaped {
     struct Shaped *next;
     const Tensor *key; /* one per input: dtype and sizes */
+    const bool *fixed; /* per input: it is a constant in this program, as sizes depend on it; NULL: none */
     Module *module;    /* as imported; NULL for an artifact */
     Func *func;
     Program *program; /* NULL for the evaluator and artifacts */

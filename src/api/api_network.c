@@ -12,26 +12,55 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-Module *api_import(igata_context *owner, const char *path, const Blob *blob, const igata_options *o, const ShapeBinding *shapes,
-                   uint32_t n_shapes, Func **func)
+/* Values of the session and, by the types that the model declares, of the options. */
+static bool add_values(Context *ctx, const char *path, const igata_options *o, const Given *given, ImportOptions *options)
+{
+    bool onnx = ends_with(path, ".onnx");
+    FrontInfo info = {0};
+    if (o->values.len && !onnx)
+        return diag_report(ctx, 0, DIAG_api_option, "--input-value is for .onnx files");
+    if (onnx && (o->values.len || (!given && o->dims.len + o->shapes.len)) && !front_onnx_info(ctx, ctx_arena(ctx), path, &info))
+        return false;
+    if (onnx && !given && !api_check_names(ctx, o, &info)) /* a session did so when it was opened */
+        return false;
+    const ValueBinding *fixed = api_read_values(ctx, o, &info);
+    uint32_t n = given ? given->n_values : 0;
+    ValueBinding *all = ARENA_ARRAY(ctx_arena(ctx), ValueBinding, n + o->values.len + 1);
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = given->values[i];
+    for (uint32_t i = 0; fixed && i < o->values.len; i++)
+        all[n + i] = fixed[i];
+    options->values = all;
+    options->n_values = n + o->values.len;
+    return fixed != NULL;
+}
+
+static bool bind_text(Context *ctx, const igata_options *o, const ImportOptions *options, const Module *module, Func *func)
+{
+    return api_check_module_names(ctx, o, module, func) && driver_bind_dims(ctx, func, options);
+}
+
+Module *api_import(igata_context *owner, const char *path, const Blob *blob, const igata_options *o, const Given *given,
+                   Func **func)
 {
     Context *ctx = owner->ctx;
-    Arena *arena = ctx_arena(ctx);
-    uint32_t n = n_shapes;
-    ShapeBinding *all = ARENA_ARRAY(arena, ShapeBinding, n_shapes + o->shapes.len + 1);
-    for (uint32_t i = 0; i < n_shapes; i++)
-        all[i] = shapes[i];
-    for (uint32_t i = 0; n_shapes == 0 && i < o->shapes.len; i++) /* given tensors were checked against the options */
-        all[n++] = o->shapes.data[i];
-    ImportOptions options = {.strict = o->pass.strict, .dims = o->dims.data, .n_dims = o->dims.len, .shapes = all, .n_shapes = n,
-                             .overridable = o->inputs.data, .n_overridable = o->inputs.len, .max_bytes = o->max_bytes};
+    ImportOptions options = {.strict = o->pass.strict, .dims = o->dims.data, .n_dims = o->dims.len, .shapes = o->shapes.data,
+                             .n_shapes = o->shapes.len, .overridable = o->inputs.data, .n_overridable = o->inputs.len,
+                             .max_bytes = o->max_bytes};
+    if (given) { /* tensors were checked against the options */
+        options.shapes = given->shapes;
+        options.n_shapes = given->n_shapes;
+    }
+    if (!add_values(ctx, path, o, given, &options))
+        return NULL;
     uint32_t errors = diag_errors(ctx);
     Module *module = blob ? front_onnx_import(ctx, path, *blob, &options) : front_load(ctx, path, &options);
     if (!module || diag_errors(ctx) > errors)
         return NULL;
     *func = driver_entry(ctx, module, *o->entry ? o->entry : NULL);
-    if (!*func || (ends_with(path, ".ig") && !driver_bind_dims(ctx, *func, &options)))
+    if (!*func || (ends_with(path, ".ig") && !bind_text(ctx, o, &options, module, *func)))
         return NULL;
+    api_drop_inputs(*func, o);
     for (uint32_t i = 0; i < o->also_output.len; i++)
         if (!driver_also_output(ctx, *func, o->also_output.data[i]))
             return NULL;
@@ -61,8 +90,14 @@ static igata_status load_body(void *arg)
 {
     Load *l = arg;
     igata_network *net = ARENA_NEW(ctx_arena(l->ctx->ctx), igata_network);
+    Context *ctx = l->ctx->ctx;
+    uint32_t said = diag_count(ctx);
+    FrontInfo info;
     net->owner = l->ctx;
-    net->module = api_import(l->ctx, l->path, NULL, l->options, NULL, 0, &net->func);
+    net->module = api_import(l->ctx, l->path, NULL, l->options, NULL, &net->func);
+    if (!net->module && api_lacks_values(ctx, said) && ends_with(l->path, ".onnx") &&
+        front_onnx_info(ctx, ctx_arena(ctx), l->path, &info))
+        api_advise_values(ctx, &info);
     if (!net->module)
         return IGATA_E_MODEL;
     api_hash_file(l->ctx, l->path, net->sha256);

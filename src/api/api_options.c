@@ -116,6 +116,17 @@ static bool set_shape(igata_options *o, const char *key, const char *value)
     return true;
 }
 
+static bool set_value(igata_options *o, const char *key, const char *value)
+{
+    FixedValue fixed;
+    const char *text = split(o, key, value, "NAME=1,2,3", &fixed.name);
+    if (!text)
+        return false;
+    fixed.text = keep(o, text);
+    vec_push(ctx_arena(o->owner->ctx), &o->values, fixed);
+    return true;
+}
+
 static bool set_bytes(igata_options *o, const char *key, const char *value)
 {
     return parse_count(o, key, value, 1, INT64_MAX, &o->max_bytes);
@@ -269,6 +280,7 @@ static const igata_option_row rows[] = {
     {"dim", "NAME=N", "size of a symbol; NAME=LOW..HIGH: its range"},
     {"bound", "NAME=N", "largest value of a symbol"},
     {"input", "NAME", "an initializer that stays an input"},
+    {"input-value", "NAME=1,2,3", "an input becomes this constant; its value may decide shapes"},
     {"entry", "NAME", "entry function"},
     {"target", "TRIPLE", "machine to compile for"},
     {"runner", "CMD", "runs programs of the target, e.g. qemu-aarch64-static"},
@@ -302,7 +314,7 @@ static bool set_bound(igata_options *o, const char *key, const char *value)
 }
 
 static Setter *const setters[IG_COUNT(rows)] = {
-    set_engine, set_opt_level, set_shape, set_dim,       set_bound, set_names, set_text, set_target, set_text,
+    set_engine, set_opt_level, set_shape, set_dim,       set_bound, set_names, set_value, set_text, set_target, set_text,
     set_text,   set_cpu,       set_threads, set_names,   set_bytes, set_flag,  set_fast_math, set_flag, set_pass,
     set_pass,   set_text,      set_flag,  set_pass,      set_limit, set_pass,  set_flag,
 };
@@ -331,6 +343,7 @@ static igata_status make_body(void *arg)
         memset(&o->inputs, 0, sizeof o->inputs);
         memset(&o->dims, 0, sizeof o->dims);
         memset(&o->shapes, 0, sizeof o->shapes);
+        memset(&o->values, 0, sizeof o->values);
         for (uint32_t i = 0; i < m->from->disabled.len; i++)
             vec_push(arena, &o->disabled, m->from->disabled.data[i]);
         for (uint32_t i = 0; i < m->from->also_output.len; i++)
@@ -341,6 +354,8 @@ static igata_status make_body(void *arg)
             vec_push(arena, &o->dims, m->from->dims.data[i]);
         for (uint32_t i = 0; i < m->from->shapes.len; i++)
             vec_push(arena, &o->shapes, m->from->shapes.data[i]);
+        for (uint32_t i = 0; i < m->from->values.len; i++)
+            vec_push(arena, &o->values, m->from->values.data[i]);
     }
     m->made = o;
     return IGATA_OK;

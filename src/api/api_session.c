@@ -18,13 +18,24 @@ static bool is_named(const igata_options *o, Str name)
     return false;
 }
 
+static bool is_fixed(const igata_options *o, Str name)
+{
+    for (uint32_t i = 0; i < o->values.len; i++)
+        if (o->values.data[i].name == name)
+            return true;
+    return false;
+}
+
 static Declared *declare_values(const igata_session *s, const FrontValue *from, uint32_t n, uint32_t *count)
 {
     Declared *list = ARENA_ARRAY(ctx_arena(s->owner->ctx), Declared, n + 1);
     for (uint32_t i = 0; i < n; i++) {
-        if (from[i].initializer && !is_named(s->options, from[i].name))
+        if ((from[i].initializer && !is_named(s->options, from[i].name)) || is_fixed(s->options, from[i].name))
             continue;
-        list[(*count)++] = (Declared){from[i].name, from[i].dtype, from[i].has_rank ? from[i].rank : IGATA_ANY_RANK, from[i].dim};
+        Declared *d = &list[(*count)++];
+        *d = from[i];
+        d->initializer = false;
+        d->rank = d->has_rank ? d->rank : IGATA_ANY_RANK;
     }
     return list;
 }
@@ -45,7 +56,7 @@ static Declared declare_typed(Context *ctx, Str name, const Type *type)
             dims[a] = (FrontDim){-1, str_intern(ctx, text.data)};
         }
     }
-    return (Declared){name, type->dtype, type->rank, dims};
+    return (Declared){.name = name, .dtype = type->dtype, .has_rank = true, .rank = type->rank, .dim = dims};
 }
 
 static void declare_func(igata_session *s, const Func *func)
@@ -90,7 +101,8 @@ static igata_status declare_artifact(igata_session *s)
         for (size_t a = 0; a < value.rank; a++)
             dims[a] = (FrontDim){value.dims[a], ""};
         *(i < info.inputs ? &s->in[i] : &s->out[i - info.inputs]) =
-            (Declared){str_intern(ctx, value.name), dtype_from_onnx(value.dtype), (uint32_t)value.rank, dims};
+            (Declared){.name = str_intern(ctx, value.name), .dtype = dtype_from_onnx(value.dtype), .has_rank = true,
+                       .rank = (uint32_t)value.rank, .dim = dims};
     }
     s->shaped = ARENA_NEW(arena, Shaped);
     s->shaped->model = s->artifact;
@@ -107,7 +119,7 @@ static igata_status declare_model(igata_session *s)
     FrontInfo info;
     Func *func;
     if (n > 5 && strcmp(s->path + n - 5, ".onnx") == 0) {
-        if (!front_onnx_info(ctx, arena, s->path, &info))
+        if (!front_onnx_info(ctx, arena, s->path, &info) || !api_check_names(ctx, s->options, &info))
             return IGATA_E_MODEL;
         s->in = declare_values(s, info.in, info.n_in, &s->n_in);
         s->out = declare_values(s, info.out, info.n_out, &s->n_out);
@@ -116,7 +128,7 @@ static igata_status declare_model(igata_session *s)
     s->from_stdin = strcmp(s->path, "-") == 0;
     if (s->from_stdin && !file_map(ctx, "-", &s->stdin_blob))
         return IGATA_E_MODEL;
-    Module *module = api_import(s->owner, s->path, s->from_stdin ? &s->stdin_blob : NULL, s->options, NULL, 0, &func);
+    Module *module = api_import(s->owner, s->path, s->from_stdin ? &s->stdin_blob : NULL, s->options, NULL, &func);
     if (!module)
         return IGATA_E_MODEL;
     declare_func(s, func);
@@ -284,23 +296,6 @@ igata_status igata_session_input_type(igata_session *s, const char *name, const 
 
 /* ---- inputs of a run --------------------------------------------------------------------------------------------------------------- */
 
-static Str declared_text(Context *ctx, const Declared *d)
-{
-    Text text;
-    text_init(&text, ctx_arena(ctx));
-    text_add(&text, d->dtype == DT_NONE ? "?" : dtype_name(d->dtype));
-    text_add(&text, d->rank == IGATA_ANY_RANK ? " of any shape" : "[");
-    for (uint32_t a = 0; d->rank != IGATA_ANY_RANK && a < d->rank; a++) {
-        text_add(&text, a ? "," : "");
-        if (d->dim[a].size >= 0)
-            text_addf(&text, "%" PRId64, d->dim[a].size);
-        else
-            text_add(&text, *d->dim[a].symbol ? d->dim[a].symbol : "?");
-    }
-    text_add(&text, d->rank == IGATA_ANY_RANK ? "" : "]");
-    return text.data;
-}
-
 static bool check_input(Context *ctx, const Declared *d, const Tensor *t)
 {
     bool ok = (d->dtype == DT_NONE || d->dtype == t->dtype) && (d->rank == IGATA_ANY_RANK || d->rank == t->rank);
@@ -308,7 +303,7 @@ static bool check_input(Context *ctx, const Declared *d, const Tensor *t)
         ok = d->dim[a].size < 0 || d->dim[a].size == t->dim[a];
     return ok || diag_report(ctx, 0, DIAG_api_input, d->name,
                              str_format(ctx, "given is %s, declared is %s", api_type_text(ctx, t->dtype, t->rank, t->dim),
-                                        declared_text(ctx, d)));
+                                        api_declared_text(ctx, d)));
 }
 
 /* --shape speaks of what is given, too. */
@@ -367,7 +362,7 @@ static bool match_inputs(igata_session *s, const igata_tensor *inputs, size_t n,
                 given = &inputs[g];
         if (!given)
             ok = diag_report(ctx, 0, DIAG_api_input, s->in[i].name,
-                             str_format(ctx, "missing; declared is %s", declared_text(ctx, &s->in[i])));
+                             str_format(ctx, "missing; declared is %s", api_declared_text(ctx, &s->in[i])));
         else
             ok &= api_to_tensor(ctx, given, &tensors[i]) && check_input(ctx, &s->in[i], &tensors[i]) &&
                   check_shape_options(s, &s->in[i], &tensors[i]);
@@ -375,7 +370,16 @@ static bool match_inputs(igata_session *s, const igata_tensor *inputs, size_t n,
     return ok && check_symbols(s, tensors);
 }
 
-static bool same_shapes(const Shaped *shaped, const Tensor *tensors, uint32_t n)
+static uint64_t input_bytes(Context *ctx, const Tensor *t)
+{
+    uint64_t bytes = t->count * sizeof(char *);
+    if (t->dtype != DT_STR && !dtype_bytes(t->dtype, t->count, &bytes))
+        ig_bug(ctx, "input of %" PRIu64 " elements", t->count);
+    return bytes;
+}
+
+/* Types, sizes, and the values that sizes depend on. */
+static bool same_key(Context *ctx, const Shaped *shaped, const Tensor *tensors, uint32_t n)
 {
     if (!shaped->key) /* an artifact has one set, which was checked */
         return true;
@@ -383,7 +387,21 @@ static bool same_shapes(const Shaped *shaped, const Tensor *tensors, uint32_t n)
         if (shaped->key[i].dtype != tensors[i].dtype || shaped->key[i].rank != tensors[i].rank ||
             memcmp(shaped->key[i].dim, tensors[i].dim, sizeof(int64_t) * tensors[i].rank) != 0)
             return false;
+    for (uint32_t i = 0; shaped->fixed && i < n; i++) {
+        uint64_t bytes = shaped->fixed[i] ? input_bytes(ctx, &tensors[i]) : 0;
+        if (bytes && memcmp(shaped->in[i]->data, tensors[i].data, bytes) != 0)
+            return false;
+    }
     return true;
+}
+
+static void copy_inputs(igata_session *s, Shaped *shaped, const Tensor *tensors)
+{
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        uint64_t bytes = input_bytes(s->owner->ctx, &tensors[i]);
+        if (bytes)
+            memcpy(shaped->in[i]->data, tensors[i].data, bytes);
+    }
 }
 
 static void add_buffers(igata_session *s, Shaped *shaped, const Tensor *tensors)
@@ -392,11 +410,8 @@ static void add_buffers(igata_session *s, Shaped *shaped, const Tensor *tensors)
     shaped->n_in = s->n_in;
     shaped->in = ARENA_ARRAY(arena, Tensor *, s->n_in + 1);
     for (uint32_t i = 0; i < s->n_in; i++) {
-        uint64_t bytes = tensors[i].count * sizeof(char *);
-        if (tensors[i].dtype != DT_STR && !dtype_bytes(tensors[i].dtype, tensors[i].count, &bytes))
-            ig_bug(s->owner->ctx, "input of %" PRIu64 " elements", tensors[i].count);
         shaped->in[i] = arena_copy(arena, &tensors[i], sizeof tensors[i]);
-        shaped->in[i]->data = api_aligned(arena, bytes);
+        shaped->in[i]->data = api_aligned(arena, input_bytes(s->owner->ctx, &tensors[i]));
     }
 }
 
@@ -416,7 +431,7 @@ static igata_status bind_body(void *arg)
     if (!match_inputs(s, c->inputs, c->n_inputs, tensors))
         return IGATA_E_MODEL;
     Shaped *shaped = s->shaped;
-    while (shaped && !same_shapes(shaped, tensors, s->n_in))
+    while (shaped && !same_key(s->owner->ctx, shaped, tensors, s->n_in))
         shaped = shaped->next;
     if (!shaped) {
         shaped = ARENA_NEW(arena, Shaped);
@@ -426,6 +441,7 @@ static igata_status bind_body(void *arg)
     }
     if (!shaped->in) {
         add_buffers(s, shaped, tensors);
+        copy_inputs(s, shaped, tensors); /* the import may need values */
         igata_status status = engine_prepare(s, shaped);
         if (status != IGATA_OK) {
             s->shaped = shaped == s->shaped && shaped->key ? shaped->next : s->shaped;
@@ -434,13 +450,7 @@ static igata_status bind_body(void *arg)
             return status;
         }
     }
-    for (uint32_t i = 0; i < s->n_in; i++) {
-        uint64_t bytes = tensors[i].count * sizeof(char *);
-        if (tensors[i].dtype != DT_STR && !dtype_bytes(tensors[i].dtype, tensors[i].count, &bytes))
-            ig_bug(s->owner->ctx, "input %u has more bytes than memory", i);
-        if (bytes)
-            memcpy(shaped->in[i]->data, tensors[i].data, bytes);
-    }
+    copy_inputs(s, shaped, tensors);
     s->current = shaped;
     return IGATA_OK;
 }

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What options say about a model's inputs by name: names are checked against what the model declares, values that
+ * --input-value fixes are read by the declared type, and the values that an import turns out to need are found.
+ */
+#include "api/api_int.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { SMALL = 64 }; /* elements of an input that may decide shapes */
+
+/* ---- names that the model must have ------------------------------------------------------------------------------------ */
+
+typedef struct Names {
+    Context *ctx;
+    VEC(Str) list;
+} Names;
+
+static bool has_name(const Names *names, Str name)
+{
+    for (uint32_t i = 0; i < names->list.len; i++)
+        if (names->list.data[i] == name)
+            return true;
+    return false;
+}
+
+static void add_name(Names *names, Str name)
+{
+    if (*name && !has_name(names, name))
+        vec_push(ctx_arena(names->ctx), &names->list, name);
+}
+
+static bool check_name(const Names *known, const char *option, const char *what, Str name)
+{
+    Text text;
+    if (has_name(known, name))
+        return true;
+    text_init(&text, ctx_arena(known->ctx));
+    for (uint32_t i = 0; i < known->list.len; i++)
+        text_addf(&text, "%s '%s'", i ? "," : "", known->list.data[i]);
+    return diag_report(known->ctx, 0, DIAG_api_name, option, what, name, known->list.len ? text.data : " none");
+}
+
+static bool check_options(const igata_options *o, const Names *symbols, const Names *inputs)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < o->dims.len; i++)
+        ok &= check_name(symbols, "--dim", "symbolic size", o->dims.data[i].name);
+    for (uint32_t i = 0; i < o->shapes.len; i++)
+        ok &= check_name(inputs, "--shape", "input", o->shapes.data[i].name);
+    for (uint32_t i = 0; i < o->values.len; i++)
+        ok &= check_name(inputs, "--input-value", "input", o->values.data[i].name);
+    return ok;
+}
+
+bool api_check_names(Context *ctx, const igata_options *o, const FrontInfo *info)
+{
+    Names symbols = {.ctx = ctx}, inputs = {.ctx = ctx};
+    for (uint32_t i = 0; i < info->n_in + info->n_out; i++) {
+        const FrontValue *value = i < info->n_in ? &info->in[i] : &info->out[i - info->n_in];
+        if (i < info->n_in)
+            add_name(&inputs, value->name);
+        for (uint32_t a = 0; value->has_rank && a < value->rank; a++)
+            if (value->dim[a].size < 0)
+                add_name(&symbols, value->dim[a].symbol);
+    }
+    return check_options(o, &symbols, &inputs);
+}
+
+bool api_check_module_names(Context *ctx, const igata_options *o, const Module *module, const Func *func)
+{
+    Names symbols = {.ctx = ctx}, inputs = {.ctx = ctx};
+    for (uint32_t i = 0; i < module->syms.len; i++)
+        add_name(&symbols, module->syms.data[i]->name);
+    for (uint32_t i = 0; i < func->body->params.len; i++)
+        add_name(&inputs, func->in_names[i]);
+    return check_options(o, &symbols, &inputs);
+}
+
+Str api_declared_text(Context *ctx, const FrontValue *value)
+{
+    Text text;
+    text_init(&text, ctx_arena(ctx));
+    text_add(&text, value->dtype == DT_NONE ? "?" : dtype_name(value->dtype));
+    text_add(&text, value->has_rank ? "[" : " of any shape");
+    for (uint32_t a = 0; value->has_rank && a < value->rank; a++) {
+        text_add(&text, a ? "," : "");
+        if (value->dim[a].size >= 0)
+            text_addf(&text, "%" PRId64, value->dim[a].size);
+        else
+            text_add(&text, *value->dim[a].symbol ? value->dim[a].symbol : "?");
+    }
+    text_add(&text, value->has_rank ? "]" : "");
+    return text.data;
+}
+
+/* ---- --input-value ------------------------------------------------------------------------------------------------------- */
+
+static bool read_element(DType dtype, Str text, void *data, uint64_t i)
+{
+    int64_t integer;
+    double number;
+    if (dtype_is_float(dtype)) {
+        if (!text_parse_f64(text, &number))
+            return false;
+        elem_set_f64(dtype, data, i, number);
+        return true;
+    }
+    if (!text_parse_s64(text, &integer))
+        return false;
+    elem_set_s64(dtype, data, i, integer);
+    return elem_get_s64(dtype, data, i) == integer;
+}
+
+/* One element is a scalar where the model says so; a list has one axis, or the declared ones. */
+static bool fit_shape(const FrontValue *input, Tensor *t)
+{
+    uint64_t count = 1;
+    t->rank = input->has_rank ? input->rank : 1;
+    if (t->rank > IR_MAX_RANK)
+        return false;
+    for (uint32_t a = 0; a < t->rank; a++) {
+        t->dim[a] = input->has_rank ? input->dim[a].size : -1;
+        if (t->rank == 1 && t->dim[a] < 0)
+            t->dim[a] = (int64_t)t->count;
+        if (t->dim[a] < 0 || t->dim[a] > SMALL)
+            return false;
+        count *= (uint64_t)t->dim[a];
+    }
+    return count == t->count;
+}
+
+static bool read_value(Context *ctx, const FrontValue *input, Str text, Tensor *t)
+{
+    bool number = dtype_is_float(input->dtype) || dtype_is_int(input->dtype) || input->dtype == DT_BOOL;
+    *t = (Tensor){.dtype = input->dtype, .store = input->dtype, .data = api_aligned(ctx_arena(ctx), SMALL * sizeof(int64_t))};
+    bool ok = number;
+    for (const char *at = text; ok && *at; t->count++) {
+        size_t n = strcspn(at, ",");
+        ok = t->count < SMALL && read_element(t->dtype, str_intern_n(ctx, at, n), t->data, t->count);
+        at += n + (at[n] == ',');
+    }
+    return (ok && fit_shape(input, t)) ||
+           diag_report(ctx, 0, DIAG_api_input, input->name,
+                       str_format(ctx, "'%s' is no value of %s", text, api_declared_text(ctx, input)));
+}
+
+const ValueBinding *api_read_values(Context *ctx, const igata_options *o, const FrontInfo *info)
+{
+    ValueBinding *list = ARENA_ARRAY(ctx_arena(ctx), ValueBinding, o->values.len + 1);
+    bool ok = true;
+    for (uint32_t i = 0; i < o->values.len; i++)
+        for (uint32_t k = 0; k < info->n_in; k++)
+            if (info->in[k].name == o->values.data[i].name) {
+                Tensor *t = ARENA_NEW(ctx_arena(ctx), Tensor);
+                ok &= read_value(ctx, &info->in[k], o->values.data[i].text, t);
+                list[i] = (ValueBinding){info->in[k].name, t};
+            }
+    return ok ? list : NULL;
+}
+
+/* The parameters of fixed inputs, which nothing reads, go: an artifact must not take a value that it would ignore. */
+void api_drop_inputs(Func *func, const igata_options *o)
+{
+    Region *body = func->body;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < body->params.len; i++) {
+        bool fixed = false;
+        for (uint32_t k = 0; k < o->values.len; k++)
+            fixed |= o->values.data[k].name == func->in_names[i];
+        if (fixed && !body->params.data[i]->uses)
+            continue;
+        func->in_names[n] = func->in_names[i];
+        body->params.data[n] = body->params.data[i];
+        body->params.data[n]->out = n;
+        n++;
+    }
+    body->params.len = n;
+}
+
+/* ---- values that an import lacks --------------------------------------------------------------------------------------------- */
+
+bool api_lacks_values(const Context *ctx, uint32_t from)
+{
+    for (uint32_t i = from; i < diag_count(ctx); i++)
+        if (diag_get(ctx, i)->id == DIAG_onnx_unknown)
+            return true;
+    return false;
+}
+
+bool api_may_decide(DType dtype, uint64_t count, bool floats)
+{
+    return count <= SMALL && (dtype_is_int(dtype) || dtype == DT_BOOL || (floats && dtype_is_float(dtype)));
+}
+
+void api_advise_values(Context *ctx, const FrontInfo *info)
+{
+    Text text;
+    text_init(&text, ctx_arena(ctx));
+    for (uint32_t i = 0; i < info->n_in; i++) {
+        const FrontValue *input = &info->in[i];
+        if (!input->initializer && (dtype_is_int(input->dtype) || input->dtype == DT_BOOL || (input->has_rank && input->rank < 2)))
+            text_addf(&text, " '%s' (%s)", input->name, api_declared_text(ctx, input));
+    }
+    if (text.len)
+        diag_report(ctx, 0, DIAG_api_fix, text.data);
+}
