@@ -10,12 +10,13 @@
  *     contiguous along its columns (K^T) is packed once per trip of the outer loops.
  *
  * A guard that depends on the row (padding along a convolution's width) must be decidable inside a tile: border tiles get
- * a constant row base and are emitted one by one, the loop runs over the interior, where ranges prove the guard.
+ * a constant row base and are emitted one by one; runs of tiles that have the same taps become loops, where ranges prove the guard
+ * at each tap.
  * The order inside each chain is untouched, so the bits are.
  */
 #include "sched/tile.h"
 
-enum { MAX_TILE_ROWS = 14, MAX_BORDER_TILES = 8, ATTENTION_ROWS = 16, MIN_ROWS_TO_PACK = 4 };
+enum { MAX_TILE_ROWS = 14, MAX_RUNS = 10, ATTENTION_ROWS = 16, MIN_ROWS_TO_PACK = 4 };
 
 /* ---- finding contractions ------------------------------------------------------------------------------------------------ */
 
@@ -294,15 +295,67 @@ static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, co
     return tail;
 }
 
-/* ---- rows: interior in a loop, borders one by one ----------------------------------------------------------------------------- */
+/* ---- rows: runs of tiles with the same taps in loops, borders one by one ------------------------------------------------------- */
 
+enum { MAX_TAP_CASES = 64, MAX_TAP_AXIS = 16 /* the emitter unrolls no longer ones */ };
+
+/* Whether no position is part of the chain for some of the rows only, at each value of the fold's axes that the guard asks. */
 static bool guard_is_free(const Contraction *c, const Expr *row0, int64_t rows)
 {
-    if (!c->row || !c->fold->u.fold.guard)
+    Kernel *k = c->k;
+    const Stmt *fold = c->fold;
+    if (!c->row || !fold->u.fold.guard)
         return true;
-    const Iter *r = kernel_iter(c->k, "r", 0, rows - 1);
-    const Expr *row = lx_add(c->k, row0, lx_iter(c->k, r));
-    return !lx_uses_iter(expr_replace_iter(c->k, c->fold->u.fold.guard, c->row->u.loop.iter, row), r);
+    const Iter *r = kernel_iter(k, "r", 0, rows - 1);
+    const Expr *guard = expr_replace_iter(k, fold->u.fold.guard, c->row->u.loop.iter, lx_add(k, row0, lx_iter(k, r)));
+    if (!lx_uses_iter(guard, r))
+        return true;
+    int64_t cases = 1;
+    for (uint32_t i = 0; i < fold->u.fold.n_axes; i++) {
+        int64_t extent = fold->u.fold.axis[i].extent;
+        if (lx_uses_iter(guard, fold->u.fold.axis[i].iter) && (extent > MAX_TAP_AXIS || (cases *= extent) > MAX_TAP_CASES))
+            return false;
+    }
+    for (int64_t which = 0; which < cases; which++) {
+        const Expr *e = guard;
+        int64_t left = which;
+        for (uint32_t i = 0; i < fold->u.fold.n_axes; i++) {
+            const FoldAxis *axis = &fold->u.fold.axis[i];
+            if (!lx_uses_iter(guard, axis->iter))
+                continue;
+            e = expr_replace_iter(k, e, axis->iter, lx_int(k, left % axis->extent));
+            left /= axis->extent;
+        }
+        if (lx_uses_iter(e, r))
+            return false;
+    }
+    return true;
+}
+
+static bool run_is_free(const Contraction *c, int64_t first, int64_t end, int64_t rows)
+{
+    if (end - first == 1)
+        return guard_is_free(c, lx_int(c->k, first * rows), rows);
+    const Iter *m = kernel_iter(c->k, "m", first, end - 1);
+    return guard_is_free(c, lx_mul(c->k, lx_iter(c->k, m), rows), rows);
+}
+
+/* The end of the longest run of tiles from `first` that one loop can compute; first + 1 if the tile is a border. */
+static int64_t run_end(const Contraction *c, int64_t first, int64_t full, int64_t rows)
+{
+    int64_t good = first + 1, bad = full + 1;
+    if (!run_is_free(c, first, good, rows))
+        return good;
+    if (run_is_free(c, first, full, rows))
+        return full;
+    while (bad - good > 1) {
+        int64_t middle = good + (bad - good) / 2;
+        if (run_is_free(c, first, middle, rows))
+            good = middle;
+        else
+            bad = middle;
+    }
+    return good;
 }
 
 typedef struct Panel {
@@ -327,28 +380,20 @@ static Stmt **emit_row_loop(const Contraction *c, int64_t first, int64_t end, in
 /* All rows [0, n_rows) of one panel. */
 static Stmt **emit_rows(const Contraction *c, int64_t n_rows, int64_t rows, const Panel *p, RowTile *row_tile, Stmt **tail)
 {
-    Kernel *k = c->k;
-    int64_t full = n_rows / rows, rest = n_rows % rows, first = 0, end = full;
-    while (first < full && !guard_is_free(c, lx_int(k, first * rows), rows))
-        first++;
-    while (end > first && !guard_is_free(c, lx_int(k, (end - 1) * rows), rows))
-        end--;
-    bool borders = first > 0 || end < full || (rest && !guard_is_free(c, lx_int(k, full * rows), rest));
-    const Iter *probe = first < end ? kernel_iter(k, "m", first, end - 1) : NULL;
-    bool interior = !probe || guard_is_free(c, lx_mul(k, lx_iter(k, probe), rows), rows);
-    if (borders && (!interior || first + (full - end) > MAX_BORDER_TILES))
-        return emit_row_loop(c, 0, n_rows, 1, p, row_tile, tail); /* row by row: the guard is a branch */
-    for (int64_t i = 0; i < first; i++)
-        tail = emit_tile(c, lx_int(k, i * rows), rows, p->col0, p->cols, p->limit, row_tile, tail);
-    tail = emit_row_loop(c, first, end, rows, p, row_tile, tail);
-    for (int64_t i = end; i < full; i++)
-        tail = emit_tile(c, lx_int(k, i * rows), rows, p->col0, p->cols, p->limit, row_tile, tail);
+    int64_t full = n_rows / rows, rest = n_rows % rows, end[MAX_RUNS];
+    uint32_t n = 0;
+    for (int64_t at = 0; at < full; at = end[n++]) {
+        if (n == MAX_RUNS)
+            return emit_row_loop(c, 0, n_rows, 1, p, row_tile, tail); /* row by row: the guard is a branch */
+        end[n] = run_end(c, at, full, rows);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        tail = emit_row_loop(c, i ? end[i - 1] : 0, end[i], rows, p, row_tile, tail);
     if (rest)
-        tail = emit_tile(c, lx_int(k, full * rows), rest, p->col0, p->cols, p->limit, row_tile, tail);
+        tail = emit_tile(c, lx_int(c->k, full * rows), rest, p->col0, p->cols, p->limit, row_tile, tail);
     return tail;
 }
 
-/* What one panel of columns needs: a statement list for its rows. */
 typedef struct PanelBody {
     const Contraction *c;
     int64_t n_rows;
