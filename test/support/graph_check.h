@@ -11,7 +11,8 @@ typedef struct GraphCheck {
     const char *folder; /* for the artifact */
     bool run_code;      /* also compile and run on this machine */
     bool gradients;     /* also differentiate */
-    bool was_evaluated, was_compiled; /* answers: how far it came */
+    bool quick;         /* one level only */
+    bool was_evaluated, was_compiled, was_differentiated; /* answers: how far it came */
     const char *wrong;                /* NULL: all held */
 } GraphCheck;
 /* The module is consumed. Verifiers accept; text is a fixed point before and after each pass; scheduled and interpreted, and

@@ -13,7 +13,7 @@
 
 enum { MAX_POOL = 64, MAX_COUNT = 4096, TRIES = 150, RELATIONS = 10 };
 
-Draw draw_begin(const uint8_t *data, size_t size) { return (Draw){data, size, 0, hash_bytes(data, size, 1) | 1}; }
+Draw draw_begin(const uint8_t *data, size_t size) { return (Draw){data, size, 0, hash_bytes(data, size, 1) | 1, DT_NONE}; }
 
 uint32_t draw_below(Draw *d, uint32_t n)
 {
@@ -65,6 +65,8 @@ static int64_t draw_dim(Draw *d)
 static DType draw_dtype(Draw *d)
 {
     static const DType often[] = {DT_F32, DT_F32, DT_F32, DT_F16, DT_BF16, DT_F64, DT_S32, DT_S64, DT_U8, DT_S8, DT_BOOL};
+    if (d->dtype != DT_NONE && chance(d, 85))
+        return d->dtype;
     if (chance(d, 55))
         return DT_F32;
     return chance(d, 70) ? often[draw_below(d, IG_COUNT(often))] : (DType)(1 + draw_below(d, DT_COUNT - 1));

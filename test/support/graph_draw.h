@@ -9,6 +9,7 @@ typedef struct Draw { /* where decisions come from: bytes, and a generator seede
     const uint8_t *data;
     size_t size, at;
     uint64_t state;
+    DType dtype; /* of operands where there is a choice; DT_NONE: any */
 } Draw;
 Draw draw_begin(const uint8_t *data, size_t size);
 uint32_t draw_below(Draw *d, uint32_t n); /* 0 .. n-1; 0 for n = 0 */
