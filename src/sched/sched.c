@@ -113,7 +113,7 @@ void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void
     int64_t at[LOOP_MAX_RANK] = {0};
     size_t size = (size_t)dtype_bits(weight->dtype) / 8;
     uint64_t rest = index;
-    for (uint32_t i = weight->rank; i-- > 0;) {
+    for (uint32_t i = weight->rank; count && i-- > 0;) { /* without elements a size may be 0 */
         at[i] = (int64_t)(rest % (uint64_t)weight->dim[i]);
         rest /= (uint64_t)weight->dim[i];
     }
