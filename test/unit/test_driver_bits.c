@@ -22,7 +22,8 @@ typedef struct Fixture {
     Net net;
     Func *func;
     uint32_t n_in, n_out;
-    Tensor *in[4], *want[MAX_OUT];
+    Tensor *in[2][4], *want[2][MAX_OUT]; /* on tame data, and with NaN, infinities and extreme integers */
+    uint64_t error[2];
 } Fixture;
 
 /* One way of compiling it. */
@@ -45,11 +46,12 @@ static Fixture begin(const NetDef *def, bool all_outputs)
     f.n_in = f.func->body->params.len;
     f.n_out = func_n_out(f.func);
     assert_true(f.n_out <= MAX_OUT);
-    for (uint32_t i = 0; i < f.n_in; i++)
-        f.in[i] = tensor_random(f.arena, f.func->body->params.data[i]->type, 1000 + i, TASTE_TAME);
-    uint64_t error = 0;
-    assert_true(eval_func(f.ctx, f.arena, EVAL_REF32, f.func, f.in, f.want, &error));
-    assert_int_equal(error, 0);
+    for (int taste = TASTE_TAME; taste <= TASTE_SPECIAL; taste++) {
+        for (uint32_t i = 0; i < f.n_in; i++)
+            f.in[taste][i] = tensor_random(f.arena, f.func->body->params.data[i]->type, 1000 + i, (Taste)taste);
+        assert_true(eval_func(f.ctx, f.arena, EVAL_REF32, f.func, f.in[taste], f.want[taste], &f.error[taste]));
+    }
+    assert_int_equal(f.error[TASTE_TAME], 0);
     return f;
 }
 
@@ -82,11 +84,16 @@ static void check(const NetDef *def, const Way *way, const char *path)
 {
     Fixture f = begin(def, way->all_outputs);
     Program *p = compile(&f, way);
-    ArtifactCase c = {.arena = f.arena, .path = path, .n_in = f.n_in, .n_out = f.n_out, .in = f.in, .want = f.want};
+    ArtifactCase c = {.arena = f.arena, .path = path, .n_in = f.n_in, .n_out = f.n_out};
     EagerPlan *plan = NULL;
     if (way->eager ? !(plan = driver_write_eager(p, f.arena, path)) : !driver_write(p, path))
         give_up(&f, way, 0, "is not written");
-    for (c.threads = 1; c.threads <= (way->eager ? 1 : 2); c.threads++) {
+    for (unsigned run = 0; run < (way->eager ? 2 : 4); run++) {
+        int taste = run % 2 ? TASTE_SPECIAL : TASTE_TAME;
+        c.threads = 1 + run / 2;
+        c.in = f.in[taste];
+        c.want = f.want[taste];
+        c.index_error = f.error[taste] != 0;
         const char *wrong = way->eager ? artifact_eager_wrong(&c, plan) : artifact_wrong(&c);
         if (wrong)
             give_up(&f, way, c.threads, wrong);
