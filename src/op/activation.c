@@ -37,14 +37,16 @@ Val *body_clip(Builder *b, const Attrs *attrs, Val *const *in, uint32_t n_in, co
 BODY(leaky_relu)
 {
     BODY_UNUSED;
-    return op_select(b, negative(b, in[0]), scale(b, num(OP_leaky_relu, attrs, AN_alpha), in[0]), in[0]);
+    Val *below = negative(b, in[0]);
+    return op_select(b, below, scale(b, num(OP_leaky_relu, attrs, AN_alpha), in[0]), in[0]);
 }
 
 /* ONNX PRelu-16: x < 0 ? slope * x : x. The result is as large as both operands stretched. */
 BODY(prelu)
 {
     BODY_UNUSED;
-    return op_select(b, negative(b, in[0]), mul(b, in[1], in[0]), in[0]);
+    Val *below = negative(b, in[0]);
+    return op_select(b, below, mul(b, in[1], in[0]), in[0]);
 }
 
 /* alpha * (exp(x) - 1), by expm1 so that small x keep their digits */
@@ -54,7 +56,8 @@ static Val *alpha_expm1(Builder *b, Val *x, double alpha) { return scale(b, alph
 BODY(elu)
 {
     BODY_UNUSED;
-    return op_select(b, negative(b, in[0]), alpha_expm1(b, in[0], num(OP_elu, attrs, AN_alpha)), in[0]);
+    Val *below = negative(b, in[0]);
+    return op_select(b, below, alpha_expm1(b, in[0], num(OP_elu, attrs, AN_alpha)), in[0]);
 }
 
 /* ONNX Selu-22: x < 0 ? gamma * (alpha * exp(x) - alpha) : gamma * x, gamma here `beta` */
@@ -63,7 +66,8 @@ BODY(selu)
     BODY_UNUSED;
     double alpha = num(OP_selu, attrs, AN_alpha), gamma = num(OP_selu, attrs, AN_beta);
     Val *low = scale(b, gamma, alpha_expm1(b, in[0], alpha));
-    return op_select(b, negative(b, in[0]), low, scale(b, gamma, in[0]));
+    Val *below = negative(b, in[0]);
+    return op_select(b, below, low, scale(b, gamma, in[0]));
 }
 
 /* ONNX Celu-12: x < 0 ? alpha * (exp(x / alpha) - 1) : x */
@@ -88,7 +92,8 @@ BODY(gelu)
         Val *sum = add(b, x, scale(b, 0.044715, cube));
         inner = op_unary(b, OP_tanh, scale(b, 0.79788456080286541, sum));
     }
-    return mul(b, scale(b, 0.5, x), add(b, op_like(b, x, 1), inner));
+    Val *half = scale(b, 0.5, x);
+    return mul(b, half, add(b, op_like(b, x, 1), inner));
 }
 
 /* ONNX Swish-24: x * sigmoid(alpha * x) */
@@ -124,14 +129,17 @@ BODY(mish)
 BODY(softsign)
 {
     BODY_UNUSED;
-    return divide(b, in[0], add(b, op_like(b, in[0], 1), op_unary(b, OP_abs, in[0])));
+    Val *one = op_like(b, in[0], 1);
+    return divide(b, in[0], add(b, one, op_unary(b, OP_abs, in[0])));
 }
 
 /* max(0, min(1, alpha * x + beta)), ONNX HardSigmoid-22 */
 static Val *hard_sigmoid(Builder *b, Val *x, double alpha, double beta)
 {
-    Val *line = add(b, scale(b, alpha, x), op_like(b, x, beta));
-    return op_binary(b, OP_max, op_binary(b, OP_min, line, op_like(b, x, 1)), op_like(b, x, 0));
+    Val *line = scale(b, alpha, x);
+    line = add(b, line, op_like(b, x, beta));
+    line = op_binary(b, OP_min, line, op_like(b, x, 1));
+    return op_binary(b, OP_max, line, op_like(b, x, 0));
 }
 
 BODY(hard_sigmoid)

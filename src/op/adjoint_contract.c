@@ -242,7 +242,8 @@ bool adjoint_conv(AdjointArgs *args)
         return false;
     if (!dim_is_const(x->type->dim[0], NULL))
         return adj_give(args, 1, weight_by_taps(b, x, g, w->type, &c));
-    Val *dw = emit_conv(b, swap_batch(b, x, c.groups), swap_channels(b, g, 1), &of_w);
+    Val *swapped = swap_batch(b, x, c.groups);
+    Val *dw = emit_conv(b, swapped, swap_channels(b, g, 1), &of_w);
     dw = dw ? swap_channels(b, dw, 1) : NULL; /* [C, OC, ..] -> [OC, C, ..] */
     if (dw && c.flip && c.spatial)
         dw = op_emit(b, OP_reverse, &dw, 1, (AttrVal[]){attr_ints(spatial_axes, c.spatial)}, 1);

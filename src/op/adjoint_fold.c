@@ -113,7 +113,8 @@ static bool cumulate_table(AdjointArgs *args, Val *x, Val *y, Val *g, uint32_t a
     Val *xw = op_reshape(b, xt, rank + 1, wide), *gw = op_reshape(b, gt, rank + 1, tall);
     if (node_str_is(args->node, AN_kind, "prod")) {
         Val *table = op_select(b, mask, xw, xw ? op_like(b, xw, 1) : NULL);
-        weight = op_select(b, mask, product_of_others(b, table, rank), gw ? op_like(b, gw, 0) : NULL);
+        Val *others = product_of_others(b, table, rank);
+        weight = op_select(b, mask, others, gw ? op_like(b, gw, 0) : NULL);
     } else {
         Val *hit = op_binary(b, OP_and, mask, op_binary(b, OP_eq, xw, op_reshape(b, yt, rank + 1, tall)));
         weight = share(b, hit, x->type->dtype, &(int64_t){rank}, 1);

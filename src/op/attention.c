@@ -85,7 +85,8 @@ BODY(sdpa)
         scores = mask->type->dtype == DT_BOOL ? op_select(b, mask, scores, lowest) : op_binary(b, OP_add, scores, mask);
     if (causal && scores) {
         uint32_t rank = scores->type->rank;
-        Val *seen = op_binary(b, OP_le, iota(b, scores, rank - 1), iota(b, scores, rank - 2));
+        Val *key = iota(b, scores, rank - 1);
+        Val *seen = op_binary(b, OP_le, key, iota(b, scores, rank - 2));
         scores = op_select(b, seen, scores, lowest);
     }
     int64_t keys = in[0]->type->rank - 1;

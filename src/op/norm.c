@@ -82,7 +82,8 @@ static Val *row_max(Builder *b, Val *x, const int64_t *axes, uint32_t n_axes, bo
     Val *max = op_unary(b, OP_stop_gradient, op_reduce(b, x, "max", axes, n_axes));
     if (!finite || !max)
         return max;
-    return op_select(b, op_unary(b, OP_isinf, max), op_like(b, max, 0), max);
+    Val *infinite = op_unary(b, OP_isinf, max);
+    return op_select(b, infinite, op_like(b, max, 0), max);
 }
 
 /* log(sum(exp(x - m))) + m; a row of -inf gives -inf, a row with +inf gives +inf (ONNX ReduceLogSumExp-18). */
@@ -106,7 +107,8 @@ Val *part_softmax(Builder *b, Val *x, const int64_t *axes, uint32_t n_axes, bool
         return NULL;
     if (guard_empty_rows) {
         Val *lowest = op_like(b, max, -__builtin_inf());
-        max = op_select(b, op_binary(b, OP_eq, max, lowest), op_like(b, max, 0), max);
+        Val *none = op_binary(b, OP_eq, max, lowest);
+        max = op_select(b, none, op_like(b, max, 0), max);
     }
     Val *e = op_unary(b, OP_exp, sub(b, x, max));
     Val *sum = op_reduce(b, e, "sum", axes, n_axes);
@@ -191,7 +193,8 @@ BODY(instance_norm)
     int64_t axes[IR_MAX_RANK];
     uint32_t n = axes_from(in[0], 2, axes), rank = in[0]->type->rank;
     Val *y = standardise(b, in[0], axes, n, attrs_get(OP_instance_norm, attrs, AN_epsilon)->u.f);
-    return add(b, mul(b, y, part_channel(b, in[1], rank)), part_channel(b, in[2], rank));
+    y = mul(b, y, part_channel(b, in[1], rank));
+    return add(b, y, part_channel(b, in[2], rank));
 }
 
 /* ONNX GroupNormalization-21: over channels and space of each group of channels. */
@@ -217,7 +220,8 @@ BODY(group_norm)
     uint32_t n = axes_from(split, 2, axes);
     Val *y = standardise(b, split, axes, n, attrs_get(OP_group_norm, attrs, AN_epsilon)->u.f);
     y = op_reshape(b, y, type->rank, type->dim);
-    return add(b, mul(b, y, part_channel(b, in[1], type->rank)), part_channel(b, in[2], type->rank));
+    y = mul(b, y, part_channel(b, in[1], type->rank));
+    return add(b, y, part_channel(b, in[2], type->rank));
 }
 
 /* ONNX BatchNormalization-15, inference: ((x - mean) * (1/sqrt(var + eps))) * scale + bias */
@@ -226,8 +230,10 @@ BODY(batch_norm)
     BODY_UNUSED;
     uint32_t rank = in[0]->type->rank;
     Val *factor = inverse_deviation(b, in[4], attrs_get(OP_batch_norm, attrs, AN_epsilon)->u.f);
-    Val *y = mul(b, sub(b, in[0], part_channel(b, in[3], rank)), part_channel(b, factor, rank));
-    return add(b, mul(b, y, part_channel(b, in[1], rank)), part_channel(b, in[2], rank));
+    Val *y = sub(b, in[0], part_channel(b, in[3], rank));
+    y = mul(b, y, part_channel(b, factor, rank));
+    y = mul(b, y, part_channel(b, in[1], rank));
+    return add(b, y, part_channel(b, in[2], rank));
 }
 
 /* ONNX LRN-13: x / (bias + alpha / size * sum over neighbouring channels of x^2) ^ beta; bias here `epsilon`. The
@@ -251,6 +257,7 @@ BODY(lrn)
     if (!sum)
         return NULL;
     double alpha = attrs_get(OP_lrn, attrs, AN_alpha)->u.f / (double)size;
-    Val *base = add(b, op_like(b, sum, attrs_get(OP_lrn, attrs, AN_epsilon)->u.f), mul(b, op_like(b, sum, alpha), sum));
+    Val *epsilon = op_like(b, sum, attrs_get(OP_lrn, attrs, AN_epsilon)->u.f);
+    Val *base = add(b, epsilon, mul(b, op_like(b, sum, alpha), sum));
     return divide(b, in[0], op_binary(b, OP_pow, base, op_like(b, base, attrs_get(OP_lrn, attrs, AN_beta)->u.f)));
 }

@@ -34,7 +34,9 @@ Val *op_binary(Builder *b, Op op, Val *x, Val *y)
     if (!x || !y)
         return NULL;
     uint32_t rank = larger(rank_of(x), rank_of(y));
-    Val *in[2] = {with_rank(b, x, rank), with_rank(b, y, rank)};
+    Val *in[2] = {x, y}; /* one after the other: C orders neither arguments nor initializers */
+    for (int i = 0; i < 2; i++)
+        in[i] = with_rank(b, in[i], rank);
     return in[0] && in[1] ? op_emit(b, op, in, 2, NULL, 0) : NULL;
 }
 
@@ -43,7 +45,9 @@ Val *op_select(Builder *b, Val *cond, Val *x, Val *y)
     if (!cond || !x || !y)
         return NULL;
     uint32_t rank = larger(rank_of(cond), larger(rank_of(x), rank_of(y)));
-    Val *in[3] = {with_rank(b, cond, rank), with_rank(b, x, rank), with_rank(b, y, rank)};
+    Val *in[3] = {cond, x, y};
+    for (int i = 0; i < 3; i++)
+        in[i] = with_rank(b, in[i], rank);
     return in[0] && in[1] && in[2] ? op_emit(b, OP_select, in, 3, NULL, 0) : NULL;
 }
 

@@ -181,7 +181,8 @@ static Val *score_output(OnnxNode *n, const Attention *at, bool causal)
     int64_t mode = na_int(n, "qk_matmul_output_mode", 0), keys = 3;
     DType dtype = at->q->type->dtype;
     Val *factor = op_const_f64(b, dtype, sqrt(at->scale));
-    Val *s = op_dot(b, op_binary(b, OP_mul, at->q, factor), op_binary(b, OP_mul, at->k, factor), batch, batch, 2, &depth, &depth, 1);
+    Val *q = op_binary(b, OP_mul, at->q, factor), *k = op_binary(b, OP_mul, at->k, factor);
+    Val *s = op_dot(b, q, k, batch, batch, 2, &depth, &depth, 1);
     Val *lowest = op_const_f64(b, dtype, -INFINITY);
     if (at->cap > 0 && mode > 0) {
         Val *cap = op_const_f64(b, dtype, at->cap);
@@ -191,8 +192,10 @@ static Val *score_output(OnnxNode *n, const Attention *at, bool causal)
         return s;
     if (at->mask)
         s = at->mask->type->dtype == DT_BOOL ? op_select(b, at->mask, s, lowest) : op_binary(b, OP_add, s, at->mask);
-    if (causal)
-        s = op_select(b, op_binary(b, OP_le, positions(n, at->k->type->dim[2], 3), positions(n, at->q->type->dim[2], 2)), s, lowest);
+    if (causal) {
+        Val *key = positions(n, at->k->type->dim[2], 3);
+        s = op_select(b, op_binary(b, OP_le, key, positions(n, at->q->type->dim[2], 2)), s, lowest);
+    }
     if (mode < 3 || !s)
         return s;
     AttrVal attrs[2] = {attr_ints(&keys, 1), attr_str(n->ctx, "mul")};

@@ -165,7 +165,8 @@ static bool take_diagonals(Sum *s, Term *term)
         columns[a] = term->val->type->dim[a];
         AttrVal row[3] = {attr_dtype(DT_S64), attr_dims(rows, term->n), attr_int(first)};
         AttrVal column[3] = {attr_dtype(DT_S64), attr_dims(columns, term->n), attr_int(a)};
-        Val *same = op_binary(b, OP_eq, op_emit(b, OP_iota, NULL, 0, row, 3), op_emit(b, OP_iota, NULL, 0, column, 3));
+        Val *same = op_emit(b, OP_iota, NULL, 0, row, 3);
+        same = op_binary(b, OP_eq, same, op_emit(b, OP_iota, NULL, 0, column, 3));
         DType dtype = term->val->type->dtype;
         Val *zero = dtype_is_float(dtype) ? op_const_f64(b, dtype, -0.0) : op_const_s64(b, dtype, 0);
         int64_t axis = a;

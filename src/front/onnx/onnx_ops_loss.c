@@ -55,8 +55,10 @@ bool import_class_loss(OnnxNode *n)
     if (!loss)
         return false;
     Val *weigh[2] = {weights, target}, *weight = weights ? op_emit(b, OP_gather, weigh, 2, first, 2) : NULL;
-    if (valid)
-        weight = op_select(b, valid, weight ? weight : op_const_f64(b, x->type->dtype, 1), op_const_f64(b, x->type->dtype, 0));
+    if (valid) {
+        weight = weight ? weight : op_const_f64(b, x->type->dtype, 1);
+        weight = op_select(b, valid, weight, op_const_f64(b, x->type->dtype, 0));
+    }
     if (weight)
         loss = op_binary(b, OP_mul, loss, weight);
     if (*reduction == 'n')

@@ -172,7 +172,8 @@ bool import_hardmax(OnnxNode *n)
         return false;
     AttrVal iota[3] = {attr_dtype(DT_S64), attr_dims(shaped->type->dim, shaped->type->rank), attr_int(axis)};
     Val *hit = op_binary(n->b, OP_eq, op_emit(n->b, OP_iota, NULL, 0, iota, 3), best);
-    Val *y = op_select(n->b, hit, op_const_f64(n->b, x->type->dtype, 1), op_const_f64(n->b, x->type->dtype, 0));
+    Val *one = op_const_f64(n->b, x->type->dtype, 1);
+    Val *y = op_select(n->b, hit, one, op_const_f64(n->b, x->type->dtype, 0));
     return node_done(n, op_reshape(n->b, y, rank, x->type->dim));
 }
 
