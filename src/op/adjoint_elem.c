@@ -34,7 +34,8 @@ static bool is_square_sum(const Val *x)
 /* y, and inf where y is 0: what is divided by it vanishes there, and so does every derivative of that. */
 static Val *where_positive(Builder *b, Val *y)
 {
-    return op_select(b, op_binary(b, OP_eq, y, op_like(b, y, 0)), op_like(b, y, INFINITY), y);
+    Val *zero = op_binary(b, OP_eq, y, op_like(b, y, 0));
+    return op_select(b, zero, op_like(b, y, INFINITY), y);
 }
 
 /* name: b, x, y, g are at hand; the expression is the operand's gradient */
@@ -50,7 +51,12 @@ static Val *where_positive(Builder *b, Val *y)
     }
 RULE(neg, neg(b, g))
 RULE(abs, adj_mul(b, g, op_unary(b, OP_sign, x)))
-RULE(sqrt, over(b, adj_scale(b, g, 0.5), is_square_sum(x) ? where_positive(b, y) : y))
+static Val *sqrt_slope(Builder *b, Val *x, Val *y, Val *g)
+{
+    Val *half = adj_scale(b, g, 0.5);
+    return over(b, half, is_square_sum(x) ? where_positive(b, y) : y);
+}
+RULE(sqrt, sqrt_slope(b, x, y, g))
 RULE(rsqrt, adj_mul(b, g, adj_scale(b, adj_mul(b, square(b, y), y), -0.5)))
 RULE(exp, adj_mul(b, g, y))
 RULE(expm1, adj_mul(b, g, adj_plus(b, y, 1)))
@@ -71,12 +77,21 @@ RULE(atanh, over(b, g, one_minus(b, square(b, x))))
 RULE(erf, adj_mul(b, g, adj_scale(b, op_unary(b, OP_exp, neg(b, square(b, x))), 1.12837916709551257390)))
 RULE(sigmoid, adj_mul(b, g, adj_mul(b, y, one_minus(b, y))))
 /* slope 0 at 0 (torch) */
-RULE(relu, op_select(b, op_binary(b, OP_lt, op_like(b, x, 0), x), g, op_like(b, x, 0)))
+static Val *relu_slope(Builder *b, Val *x, Val *g)
+{
+    Val *zero = op_like(b, x, 0);
+    return op_select(b, op_binary(b, OP_lt, zero, x), g, zero);
+}
+RULE(relu, relu_slope(b, x, g))
 RULE(cast, op_cast_to(b, g, x->type->dtype))
 
 /* slope alpha at 0 (torch) */
-RULE(leaky_relu, op_select(b, op_binary(b, OP_lt, op_like(b, x, 0), x), g,
-                           adj_scale(b, g, node_float(args->node, AN_alpha))))
+static Val *leaky_relu_slope(Builder *b, Val *x, Val *g, double alpha)
+{
+    Val *above = op_binary(b, OP_lt, op_like(b, x, 0), x);
+    return op_select(b, above, g, adj_scale(b, g, alpha));
+}
+RULE(leaky_relu, leaky_relu_slope(b, x, g, node_float(args->node, AN_alpha)))
 
 /* ---- binary and ternary ------------------------------------------------------------------------------------------ */
 
@@ -97,21 +112,24 @@ static Val *winner(Builder *b, Val *g, Val *loser, Val *x)
 {
     Val *zero = g ? op_like(b, g, 0) : NULL;
     Val *wins = op_binary(b, OP_lt, loser, x), *tie = op_binary(b, OP_eq, loser, x);
-    return op_select(b, tie, adj_scale(b, g, 0.5), op_select(b, wins, g, zero));
+    Val *half = adj_scale(b, g, 0.5);
+    return op_select(b, tie, half, op_select(b, wins, g, zero));
 }
 
 static Val *winner_min(Builder *b, Val *g, Val *loser, Val *x)
 {
     Val *zero = g ? op_like(b, g, 0) : NULL;
     Val *wins = op_binary(b, OP_lt, x, loser), *tie = op_binary(b, OP_eq, loser, x);
-    return op_select(b, tie, adj_scale(b, g, 0.5), op_select(b, wins, g, zero));
+    Val *half = adj_scale(b, g, 0.5);
+    return op_select(b, tie, half, op_select(b, wins, g, zero));
 }
 
 /* y * x^(y-1), 0 where y is 0 */
 static Val *pow_in_base(Builder *b, Val *x, Val *y)
 {
     Val *zero = op_binary(b, OP_eq, y, op_like(b, y, 0));
-    Val *exponent = op_select(b, zero, op_like(b, y, 1), adj_plus(b, y, -1));
+    Val *one = op_like(b, y, 1);
+    Val *exponent = op_select(b, zero, one, adj_plus(b, y, -1));
     return adj_mul(b, y, op_binary(b, OP_pow, x, exponent));
 }
 
@@ -160,7 +178,8 @@ bool adjoint_clip(AdjointArgs *args)
     if (!adj_wanted(args, 0))
         return true;
     Val *zero = op_like(b, x, 0), *low = op_binary(b, OP_lt, x, lo), *ordered = op_binary(b, OP_le, lo, hi);
-    Val *inside = op_binary(b, OP_and, op_binary(b, OP_lt, lo, x), op_binary(b, OP_lt, x, hi));
+    Val *inside = op_binary(b, OP_lt, lo, x);
+    inside = op_binary(b, OP_and, inside, op_binary(b, OP_lt, x, hi));
     Val *high = op_binary(b, OP_lt, hi, op_binary(b, OP_max, x, lo));
     return adj_give(args, 0, op_select(b, inside, g, zero)) &&
            adj_give(args, 1, op_select(b, op_binary(b, OP_and, low, ordered), g, zero)) &&
