@@ -50,6 +50,8 @@ Arena *ctx_arena(Context *ctx); /* lives as long as the Context: types, attribut
 /* Runs body(arg); a bug or an exhausted memory source inside it unwinds to here. Nests; the only longjmp there is.
  * After CTX_BUG the sink's last diagnostic says what broke. */
 CtxStatus ctx_protect(Context *ctx, void (*body)(void *arg), void *arg);
+/* Goes on to the next ctx_protect outwards: for those who only release something of their own on the way. */
+IG_NORETURN void ctx_unwind(Context *ctx, CtxStatus status);
 
 /* A broken invariant: records the text as a diagnostic and unwinds to the innermost ctx_protect. */
 IG_NORETURN void ig_bug(Context *ctx, const char *format, ...) IG_PRINTF(2, 3);

@@ -45,7 +45,6 @@ struct Context {
 /* Bytes from the Context's source, not zeroed; unwinds when there are none. */
 void *ctx_take(Context *ctx, size_t bytes);
 void ctx_give(Context *ctx, void *pointer);
-IG_NORETURN void ctx_unwind(Context *ctx, CtxStatus status);
 
 char *arena_vprintf(Arena *arena, const char *format, va_list args) IG_PRINTF(2, 0);
 

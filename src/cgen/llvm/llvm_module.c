@@ -262,8 +262,7 @@ static bool emit(Context *ctx, const CgenOptions *options, Emission *e)
     LLVMDisposeTargetMachine(e->machine);
     arena_destroy(tmp);
     if (status != CTX_OK)
-        ig_bug(ctx, "code generation stopped: %s",
-               status == CTX_NOMEM ? "memory is exhausted" : diag_get(ctx, diag_count(ctx) - 1)->message);
+        ctx_unwind(ctx, status);
     return e->good;
 }
 
