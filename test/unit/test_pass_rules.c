@@ -74,6 +74,10 @@ static const Rule rules[] = {
      "weight @a : f32[5] = [1e8, 1, -1e8, 3, 1e-8]\nentry func @main(%x : f32[1] \"x\") -> (\"y\") {\n %a = const {weight=@a} : f32[5]\n"
      " %s = reduce %a {axes=[0], kind=sum} : f32[1]\n %y = add %x, %s : f32[1]\n yield %y\n}",
      "add"},
+    {"fold", "a parameter as the second operand stays",
+     "weight @a : f32[2] = [3, 1]\nentry func @main(%x : f32[2] \"x\") -> (\"y\") {\n %a = const {weight=@a} : f32[2]\n"
+     " %y = sub %a, %x : f32[2]\n yield %y\n}",
+     "sub"},
     {"fold", "a large broadcast stays",
      "weight @a : f32[1] = [2]\nentry func @main(%x : f32[1] \"x\") -> (\"y\", \"z\") {\n %a = const {weight=@a} : f32[1]\n"
      " %y = broadcast %a {shape=[100000]} : f32[100000]\n yield %y, %x\n}",
@@ -116,7 +120,7 @@ static const Rule rules[] = {
     /* -- expand */
     {"expand", "a composite and the composites in its body",
      "entry func @main(" X ") -> (\"y\") {\n %y = hard_swish %x : f32[4,6]\n yield %y\n}",
-     "reshape reshape mul add reshape reshape min max mul"},
+     "reshape mul reshape add reshape min reshape max mul"},
     /* -- raise finds every body that expand makes */
     {"expand+raise", "gelu {approx=none}", COMPOSITE("gelu", "{approx=none}"), "gelu"},
     {"expand+raise", "gelu {approx=tanh}", COMPOSITE("gelu", "{approx=tanh}"), "gelu"},
