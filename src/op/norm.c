@@ -245,6 +245,8 @@ BODY(lrn)
     int64_t size = attrs_get(OP_lrn, attrs, AN_size)->u.i, one[IR_MAX_RANK], window[IR_MAX_RANK], lo[IR_MAX_RANK],
             hi[IR_MAX_RANK];
     uint32_t rank = in[0]->type->rank;
+    if (dim_is_const(in[0]->type->dim[1], &one[0]) && one[0] == 0) /* no channel: no window fits, nothing to compute */
+        return in[0];
     for (uint32_t a = 0; a < rank; a++)
         one[a] = window[a] = 1, lo[a] = hi[a] = 0;
     window[1] = size;
