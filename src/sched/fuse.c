@@ -256,9 +256,10 @@ static void join(Fuse *f, Group *g, Node *node)
 /* Grows g forward over the users of its values, in program order. */
 static void grow(Fuse *f, Group *g)
 {
-    if (op_info[g->nodes.data[0]->op].kind == OK_OPAQUE) /* its lowering gives the whole kernel */
+    const Node *anchor = g->nodes.data[0];
+    if (op_info[anchor->op].kind == OK_OPAQUE || anchor->op == OP_concat) /* op-switch: lowered to the whole kernel */
         return;
-    uint32_t row_axes = group_row_axes(g->nodes.data[0]);
+    uint32_t row_axes = group_row_axes(anchor);
     for (;;) {
         Node *best = NULL;
         for (uint32_t n = 0; n < g->nodes.len; n++) {

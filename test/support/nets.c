@@ -90,6 +90,13 @@ static void net_nested(Net *n) /* folds over some of the axes that the fold befo
     net_outputs(n, 2, (Val *[]){p, d});
 }
 
+static void net_joined(Net *n) /* a contraction wants the concat in memory, a map reads it too */
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(9, 31)), *c = op_concat(&n->b, (Val *[]){x, x}, 2, 0);
+    Val *d = op_matmul(&n->b, c, net_weight(n, DIMS(31, 4))), *m = op_unary(&n->b, OP_relu, c);
+    net_outputs(n, 2, (Val *[]){d, m});
+}
+
 static void net_attention(Net *n)
 {
     Val *x = net_input(n, "x", DT_F32, DIMS(2, 21, 32)), *mask = net_input(n, "mask", DT_F32, DIMS(2, 1, 1, 21));
@@ -225,7 +232,7 @@ static void net_order(Net *n)
     net_outputs(n, 4, (Val *[]){cumulated, places, half, best});
 }
 
-const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"attention", net_attention},
+const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
                            {"order", net_order},       {0}};
