@@ -25,7 +25,7 @@ static const CliOption options[] = {
     {"warmup", 0, "N", "runs before (default 10)"},
     {"json", 0, NULL, "print one JSON object"},
     {"raw", 0, "FILE", "write every latency in microseconds, one a line"},
-    {"compare", 0, NULL, "eager and compiled side by side, with a histogram"},
+    {"compare", 0, NULL, "eager and compiled in turns, side by side, with a histogram"},
     {0},
 };
 
@@ -228,6 +228,10 @@ static void print_table(const Bench *b, const Summary *s, size_t count)
     for (size_t i = 0; i < count; i++)
         printf(" %12zu", b[i].n);
     printf("\n");
+    if (count == 2)
+        printf("eager: a kernel for each operator of the model from the same code generator, called one by one; no operators are "
+               "fused, no\nlayouts changed, no results written in place; they live in a cache of blocks. What a framework adds to "
+               "that is not in it.\n");
     for (size_t i = 0; i < count; i++) {
         const igata_session_stats *st = &b[i].stats;
         if (st->target)
@@ -242,14 +246,16 @@ static void print_table(const Bench *b, const Summary *s, size_t count)
 
 /* ---- histogram: up to 14 fine rows up to the slower p99, then a row per doubling ---------------------------------------------- */
 
-static void print_bar(size_t hits, size_t most, size_t n)
+/* A share too small for a '#' shows as a '.', so that tails are seen and not mistaken for more. */
+static void print_bar(size_t hits, size_t most, size_t n, bool last)
 {
-    size_t length = most ? (hits * BAR + most - 1) / most : 0;
-    for (size_t i = 0; i < BAR; i++)
-        putchar(i < length ? '#' : ' ');
+    size_t length = most ? (hits * BAR + most / 2) / most : 0;
+    printf(" |");
+    for (size_t i = 0; i < BAR && (hits || !last); i++)
+        putchar(i < length ? '#' : i == 0 && hits ? '.' : ' ');
     if (hits)
         printf(" %6.2f%%", 100.0 * (double)hits / (double)n);
-    else
+    else if (!last)
         printf("        ");
 }
 
@@ -285,18 +291,20 @@ static void print_histogram(const Bench *b, double *const sorted[], size_t count
             if (++hits[i][row] > most[i])
                 most[i] = hits[i][row];
         }
-    printf("\n%14s", "from us");
+    printf("\n%21s", "us, from .. below");
     for (size_t i = 0; i < count; i++)
-        printf("  %-*s", BAR + 8, b[i].engine);
+        printf("  %-*s", i + 1 < count ? BAR + 8 : 1, b[i].engine);
     printf("\n");
     for (size_t r = 0; r < rows; r++) {
         if (hits[0][r] + hits[1][r] == 0 && r >= BODY_ROWS)
             continue;
-        printf("%14.3f", edge[r]);
-        for (size_t i = 0; i < count; i++) {
-            printf(" |");
-            print_bar(hits[i][r], most[i], b[i].n);
-        }
+        printf("%10.3f ", edge[r]);
+        if (r + 1 < rows)
+            printf("%10.3f", edge[r + 1]);
+        else
+            printf("%10s", "");
+        for (size_t i = 0; i < count; i++)
+            print_bar(hits[i][r], most[i], b[i].n, i + 1 == count);
         printf("\n");
     }
 }

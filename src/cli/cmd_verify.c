@@ -89,8 +89,11 @@ static void print_error(Cli *cli, igata_session *got, igata_session *exact)
         if (cli->verbose)
             printf("  %-40s max abs %-12.4g max rel %-12.4g max ulp %.0f\n", b.name, diff.max_abs, diff.max_rel, diff.max_ulp);
     }
-    printf("against f64: largest absolute error %.4g in '%s', largest relative error %.4g in '%s'\n", worst_abs, abs_name, worst_rel,
-           rel_name);
+    if (worst_abs > 0)
+        printf("against f64: largest absolute error %.4g in '%s', largest relative error %.4g in '%s'\n", worst_abs, abs_name,
+               worst_rel, rel_name);
+    else
+        printf("against f64: no error\n");
 }
 
 /* Passes are added one by one: there are few, and differences need not grow monotonously. */
@@ -139,10 +142,10 @@ static igata_status compare_all(Cli *cli, bool *differ)
         return status;
     *differ = compare_bits(cli, session[0], session[1], cli_value(cli, "per-node") != NULL, &worst) != IGATA_OK;
     if (*differ)
-        printf("bits differ from ref32 in %zu of %zu values; worst node: %s\n", worst.wrong_values,
+        printf("%zu of %zu values have other bits than ref32; the worst: %s\n", worst.wrong_values,
                igata_session_outputs(session[1]), worst.text);
     else
-        printf("%zu values have the bits of ref32\n", igata_session_outputs(session[1]));
+        printf("%zu of %zu values have the bits of ref32\n", igata_session_outputs(session[1]), igata_session_outputs(session[1]));
     print_error(cli, session[0], session[2]);
     return *differ && cli_value(cli, "bisect") ? bisect(cli, &inputs, session[1]) : IGATA_OK;
 }
