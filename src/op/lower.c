@@ -60,14 +60,19 @@ IndexPiece *lower_pieces(LowerArgs *args, uint32_t n)
     return args->piece;
 }
 
+/* An index as s64: what s64 cannot hold is past the end, not negative. */
+const Expr *lower_index_s64(Kernel *k, const Expr *value)
+{
+    if (value->dtype == DT_U64)
+        value = lx_map(k, OP_min, DT_U64, (const Expr *const[]){value, lx_const(k, DT_U64, INT64_MAX)}, 2);
+    return lx_cast(k, value, DT_S64);
+}
+
 /* i < 0 ? i + size : i, in s64; then checked, then clamped. size >= 1. */
 const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, int64_t size)
 {
     Kernel *k = args->k;
-    const Expr *value = args->load(args->user, in, index), *most = lx_const(k, DT_U64, INT64_MAX);
-    if (value->dtype == DT_U64) /* what s64 cannot hold is past the end, not negative */
-        value = lx_map(k, OP_min, DT_U64, (const Expr *const[]){value, most}, 2);
-    const Expr *raw = lx_cast(k, value, DT_S64);
+    const Expr *raw = lower_index_s64(k, args->load(args->user, in, index));
     const Expr *zero = lx_const(k, DT_S64, 0), *end = lx_const(k, DT_S64, (uint64_t)size);
     const Expr *below = lx_map(k, OP_lt, DT_BOOL, (const Expr *const[]){raw, zero}, 2);
     const Expr *wrapped = lx_map(k, OP_add, DT_S64, (const Expr *const[]){raw, end}, 2);

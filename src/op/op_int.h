@@ -69,6 +69,7 @@ bool lower_fail(LowerArgs *args, const char *why);
 const Type *lower_type(const LowerArgs *args, uint32_t operand);
 /* An s64 value expression of an index loaded from operand `in`: negative values count from the end, the range is
  * checked with the node's error code and clamped to [0, size). */
+const Expr *lower_index_s64(Kernel *k, const Expr *value);
 const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, int64_t size);
 IndexPiece *lower_pieces(LowerArgs *args, uint32_t n);
 /* Appends an axis of the fold; returns its index expression. An axis of one element takes none. NULL: too many axes. */

@@ -326,7 +326,7 @@ static const Expr *scatter_position(LowerArgs *args, Stmt ***tail, const Expr *c
 {
     Kernel *k = args->k;
     const Expr *zero = s64(k, 0), *end = s64(k, size);
-    const Expr *raw = let(k, tail, "p", lx_cast(k, load(args, 1, index), DT_S64));
+    const Expr *raw = let(k, tail, "p", lower_index_s64(k, load(args, 1, index)));
     const Expr *wrapped = binary(k, OP_add, DT_S64, raw, end);
     const Expr *at = let(k, tail, "p", choose(k, binary(k, OP_lt, DT_BOOL, raw, zero), wrapped, raw));
     Stmt *check = ls_new(k, LS_CHECK);
