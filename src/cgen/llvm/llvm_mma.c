@@ -106,6 +106,7 @@ static void fma_row(Cg *cg, Mma *m, int64_t u, int64_t row, const LLVMValueRef *
         cg_if_begin(cg, &branch, cg_scalar(cg, live), false, acc, (uint32_t)vecs);
     LLVMValueRef a = cg_lanes(cg, m->a[u][row]);
     cg_place(cg, cg->top);
+    a = cg_cast(cg, m->dtype, m->a[u][row]->dtype, a);
     for (int64_t j = 0; j < vecs; j++)
         if (!m->absent[m->vec0 + j])
             acc[j] = cg_fma(cg, m->dtype, a, b[j], acc[j]);
@@ -129,6 +130,8 @@ static void mma_body(Cg *cg, Nest *nest, int64_t count)
             cg->mask = m->mask[m->vec0 + j];
             cg->mask_depth = cg->top;
             b[j] = cg_lanes(cg, m->b[u][j]);
+            cg_place(cg, cg->top);
+            b[j] = cg_cast(cg, m->dtype, m->b[u][j]->dtype, b[j]);
         }
         cg->mask = NULL;
         for (int64_t row = 0; row < rows; row++)
