@@ -146,11 +146,14 @@ static igata_status compile_body(void *arg)
     if (!driver_knows_output(ctx, c->path))
         return IGATA_E_OPTION;
     Module *module = module_clone(c->net->module);
+    uint32_t errors = diag_errors(ctx);
     Program *program = driver_compile(ctx, module, driver_entry(ctx, module, c->net->func->name), &options);
     if (!program)
         return IGATA_E_MODEL;
     api_add_times(c->net->owner, program);
-    bool ok = driver_is_complete(program) ? driver_write(program, c->path) : true; /* --stop-after: there is no code */
+    bool ok = diag_errors(ctx) == errors; /* a dump may have failed */
+    if (ok)
+        ok = driver_is_complete(program) ? driver_write(program, c->path) : true; /* --stop-after: there is no code */
     driver_destroy(program);
     return api_status(ok);
 }
