@@ -268,7 +268,7 @@ static const int64_t *ints_named(const Plan *p, AttrName name, uint32_t *n)
 static AttrVal draw_attr(Maker *m, const Plan *p, const AttrSchema *schema)
 {
     static const double factors[] = {1.0, 0.5, 0.01, 1e-5, 2.0, 0.25, 1.75};
-    const Dim *dims[IR_MAX_RANK];
+    const Dim **dims = ARENA_ARRAY(m->b.module->arena, const Dim *, IR_MAX_RANK); /* outlives the call, as attr_dims wants */
     uint32_t n;
     const int64_t *ints = ints_named(p, schema->name, &n);
     switch (schema->kind) {
