@@ -297,10 +297,14 @@ bool node_dim_in(const OnnxNode *n, uint32_t i, const char *what, const Dim **di
 /* The same as numbers; more than 64 elements are read from a constant. */
 bool node_ints_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const int64_t **values);
 bool node_scalar_f64(const OnnxNode *n, uint32_t i, const char *what, double *value); /* a constant of one element */
+/* A list of up to 4096 numbers that the graph computes from constants. */
+bool node_floats_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const double **values);
+Val *node_const(const OnnxNode *n, DType dtype, uint32_t rank, const int64_t *dims, const double *values);
 Val *node_scalar(const OnnxNode *n, Val *x); /* one element -> rank 0 */
 /* Operators that are several ops here compute in f32 where x is f16 or bf16 (ir.md, the composite rule 4). */
 Val *node_widened(const OnnxNode *n, Val *x);
 bool node_done_as(OnnxNode *n, Val *result, DType dtype); /* cast back */
+Val *node_unsaturated(OnnxNode *n, Val *x, Val *y); /* y = cast(x) to f8, what overflows becoming infinity or NaN */
 Val *op_squeeze_axes(Builder *b, Val *x, const int64_t *axes, uint32_t n); /* axes of size 1, sorted or not */
 Val *op_flatten_to(Builder *b, Val *x, uint32_t axis); /* [prod before axis, prod from axis] */
 const Dim *dim_product(Context *ctx, const Dim *const *dims, uint32_t n);

@@ -168,7 +168,8 @@ bool import_shrink(OnnxNode *n)
         return node_bad(n, "Shrink takes floats");
     double lambda = na_float(n, "lambd", 0.5), bias = na_float(n, "bias", 0);
     Val *low = binary(n, OP_add, x, fill(n, x, bias)), *high = binary(n, OP_sub, x, fill(n, x, bias));
-    Val *y = op_select(n->b, binary(n, OP_lt, fill(n, x, lambda), x), high, fill(n, x, 0));
+    Val *above = binary(n, OP_lt, fill(n, x, lambda), x);
+    Val *y = op_select(n->b, above, high, fill(n, x, 0));
     return node_done(n, op_select(n->b, binary(n, OP_lt, x, fill(n, x, -lambda)), low, y));
 }
 
@@ -194,7 +195,8 @@ bool import_pow(OnnxNode *n)
     if (dtype_is_float(base) || dtype_is_int(exponent))
         return node_done(n, binary(n, OP_pow, x, op_cast_to(n->b, e, base)));
     DType wide = exponent == DT_F64 || dtype_bits(base) > 16 ? DT_F64 : exponent;
-    Val *y = binary(n, OP_pow, op_cast_to(n->b, x, wide), op_cast_to(n->b, e, wide));
+    Val *y = op_cast_to(n->b, x, wide);
+    y = binary(n, OP_pow, y, op_cast_to(n->b, e, wide));
     return node_done(n, op_cast_to(n->b, y, base));
 }
 
@@ -285,7 +287,7 @@ static Val *bits_as(OnnxNode *n, Val *x, DType dtype)
 
 /* Cast-19 with saturate = 0: what rounds beyond the largest f8 becomes infinity where the type has one, else NaN. Halfway to the
  * next power-of-two step goes to the even side: 464 down to 448, the others up. */
-static Val *unsaturated(OnnxNode *n, Val *x, Val *y)
+Val *node_unsaturated(OnnxNode *n, Val *x, Val *y)
 {
     static const struct {
         DType dtype;
@@ -302,8 +304,10 @@ static Val *unsaturated(OnnxNode *n, Val *x, Val *y)
         Val *size = unary(n, OP_abs, x), *edge = fill(n, x, rows[i].edge);
         Val *over = rows[i].down ? binary(n, OP_lt, edge, size) : binary(n, OP_le, edge, size);
         Val *special = op_const_s64(n->b, DT_U8, rows[i].positive); /* chosen as bits: there is no arithmetic on f8 */
-        if (rows[i].negative != rows[i].positive)
-            special = op_select(n->b, binary(n, OP_lt, x, fill(n, x, 0)), op_const_s64(n->b, DT_U8, rows[i].negative), special);
+        if (rows[i].negative != rows[i].positive) {
+            Val *below = binary(n, OP_lt, x, fill(n, x, 0));
+            special = op_select(n->b, below, op_const_s64(n->b, DT_U8, rows[i].negative), special);
+        }
         return bits_as(n, op_select(n->b, over, special, bits_as(n, y, DT_U8)), rows[i].dtype);
     }
     return y;
@@ -316,7 +320,7 @@ static bool cast(OnnxNode *n, DType to)
         return na_bad(n, "round_mode", "'%s' is not supported, supported is up", round);
     Val *y = op_cast_to(n->b, n->in[0], to);
     bool overflows = y && dtype_is_float(n->in[0]->type->dtype) && na_int(n, "saturate", 1) == 0;
-    return node_done(n, overflows ? unsaturated(n, n->in[0], y) : y);
+    return node_done(n, overflows ? node_unsaturated(n, n->in[0], y) : y);
 }
 
 /* Cast-1 names the type as TensorProto.DataType does. */

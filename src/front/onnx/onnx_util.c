@@ -186,6 +186,22 @@ bool node_scalar_f64(const OnnxNode *n, uint32_t i, const char *what, double *va
     return true;
 }
 
+bool node_floats_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const double **values)
+{
+    Val *val = node_in(n, i);
+    if (!val || val->type->kind != TY_TENSOR || val->type->rank > 1 || dtype_kind(val->type->dtype) > DK_UINT)
+        return node_bad(n, "input %u (%s) must be a list of numbers", i, what);
+    const Tensor *t = fold(n, val);
+    if (!t)
+        return unknown(n, i, what);
+    double *list = ARENA_ARRAY(n->im->arena, double, t->count + 1);
+    for (uint64_t k = 0; k < t->count; k++)
+        list[k] = elem_get_f64(t->store, t->data, k);
+    *count = (uint32_t)t->count;
+    *values = list;
+    return true;
+}
+
 bool node_is_const_fill(const Val *val, double *value)
 {
     Weight *weight = val ? val_const(val) : NULL;
@@ -197,6 +213,17 @@ bool node_is_const_fill(const Val *val, double *value)
         if (f64_bits(elem_get_f64(weight->type->dtype, weight->data, i)) != f64_bits(*value))
             return false;
     return true;
+}
+
+Val *node_const(const OnnxNode *n, DType dtype, uint32_t rank, const int64_t *dims, const double *values)
+{
+    uint64_t count, bytes;
+    const Type *type = type_tensor_s64(n->ctx, dtype, rank, dims);
+    IG_CHECK(n->ctx, type_count(type, &count) && type_bytes(type, &bytes));
+    void *data = arena_alloc(n->im->arena, bytes + 8);
+    for (uint64_t i = 0; i < count; i++)
+        elem_set_f64(dtype, data, i, values[i]);
+    return op_const_weight(n->b, module_weight(n->im->module, str_intern(n->ctx, ""), type, data, true));
 }
 
 /* ---- small builders -------------------------------------------------------------------------------------------------------- */
