@@ -90,7 +90,7 @@ int cli_finish(Cli *cli, igata_context *ctx, igata_status status)
         fflush(NULL);
         abort();
     }
-    if (status != IGATA_OK && !said)
+    if (status != IGATA_OK && status != IGATA_E_MISMATCH && !said) /* a mismatch is a result, and printed as one */
         fprintf(stderr, "igata: %s\n", status < IGATA_STATUS_COUNT ? igata_status_text(status) : "failed");
     switch (status) {
     case IGATA_OK:

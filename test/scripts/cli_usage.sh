@@ -38,6 +38,10 @@ expect 2 run add.ig --threads 0 -i x=ones
 expect 2 run add.ig --cpu z80 -i x=ones
 expect 2 run add.ig --target z80 -i x=ones
 expect 2 run add.ig --engine steam -i x=ones
+expect 3 run add.ig --dim M=2 -i x=ones
+says "no symbolic size 'M'; it has 'N'"
+expect 3 compile add.ig --shape z=2x4 -o never.so
+says "no input 'z'; it has 'x'"
 expect 2 bench add.ig --runs none
 expect 2 opt add.ig --passes=nothing
 expect 2 compile add.ig -o add.exe
