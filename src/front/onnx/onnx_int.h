@@ -287,6 +287,7 @@ bool node_bad(const OnnxNode *n, const char *format, ...) IG_PRINTF(2, 3); /* re
 Loc node_loc(const OnnxNode *n);
 static inline Val *node_in(const OnnxNode *n, uint32_t i) { return i < n->n_in ? n->in[i] : NULL; }
 static inline uint32_t val_rank(const Val *val) { return val->type->kind == TY_TENSOR ? val->type->rank : 0; }
+bool node_unknown(const OnnxNode *n, uint32_t i, const char *what); /* reports an input whose value the import lacks */
 bool node_done(OnnxNode *n, Val *result); /* the only result */
 /* An axis in [-rank, rank) made non-negative; reports what is outside. */
 bool node_axis(const OnnxNode *n, const char *name, int64_t value, uint32_t rank, uint32_t *axis);

@@ -274,7 +274,7 @@ bool import_if(OnnxNode *n)
         if (good)
             end_body(&body, body.out, n->n_out);
     }
-    return good;
+    return good || node_unknown(n, 0, "the condition, of which one side cannot be imported,"); /* it may be never taken */
 }
 
 /* ---- Loop and Scan ------------------------------------------------------------------------------------------------------------ */

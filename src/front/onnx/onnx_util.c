@@ -104,7 +104,7 @@ static Tensor *fold(const OnnxNode *n, const Val *val)
 }
 
 /* A diagnostic of its own: who has the inputs' values can import again with ImportOptions.values. */
-static bool unknown(const OnnxNode *n, uint32_t i, const char *what)
+bool node_unknown(const OnnxNode *n, uint32_t i, const char *what)
 {
     return diag_report(n->ctx, node_loc(n), DIAG_onnx_unknown, n->row->type, i, what);
 }
@@ -134,7 +134,7 @@ bool node_dims_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *cou
     *count = t ? (uint32_t)t->count : 0;
     *dims = list;
     if (*count == 0)
-        return unknown(n, i, what);
+        return node_unknown(n, i, what);
     return true;
 }
 
@@ -181,7 +181,7 @@ bool node_scalar_f64(const OnnxNode *n, uint32_t i, const char *what, double *va
     Val *val = node_in(n, i);
     const Tensor *t = val ? fold(n, val) : NULL;
     if (!t || t->count != 1)
-        return t ? node_bad(n, "input %u (%s) must have one element", i, what) : unknown(n, i, what);
+        return t ? node_bad(n, "input %u (%s) must have one element", i, what) : node_unknown(n, i, what);
     *value = elem_get_f64(t->store, t->data, 0);
     return true;
 }
@@ -193,7 +193,7 @@ bool node_floats_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *c
         return node_bad(n, "input %u (%s) must be a list of numbers", i, what);
     const Tensor *t = fold(n, val);
     if (!t)
-        return unknown(n, i, what);
+        return node_unknown(n, i, what);
     double *list = ARENA_ARRAY(n->im->arena, double, t->count + 1);
     for (uint64_t k = 0; k < t->count; k++)
         list[k] = elem_get_f64(t->store, t->data, k);
