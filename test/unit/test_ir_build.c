@@ -123,7 +123,12 @@ static void test_equal_weights_are_one(void **state)
     (void)state;
     float ones[] = {1, 1, 1, 1}, again[] = {1, 1, 1, 1}, twos[] = {2, 2, 2, 2};
     Weight *w = module_weight(module, s("w"), vec4, ones, false);
-    assert_ptr_equal(w, module_weight(module, s("v"), vec4, again, true));
+    assert_ptr_equal(w, module_weight(module, s("w"), vec4, again, true));
+    assert_ptr_equal(w, module_weight(module, s(""), vec4, again, true));
+    Weight *named = module_weight(module, s("v"), vec4, again, true); /* a name of the user's stays, its bytes do not */
+    assert_ptr_not_equal(w, named);
+    assert_string_equal(named->name, "v");
+    assert_ptr_equal(w->data, named->data);
     Weight *other = module_weight(module, s("w"), vec4, twos, true);
     assert_ptr_not_equal(w, other);
     assert_string_not_equal(w->name, other->name);
@@ -132,7 +137,7 @@ static void test_equal_weights_are_one(void **state)
     Weight *retyped = module_weight(module, s(""), bits, ones, false);
     assert_ptr_not_equal(w, retyped);
     assert_int_not_equal(w->hash, retyped->hash);
-    assert_int_equal(module->weights.len, 3);
+    assert_int_equal(module->weights.len, 4);
     assert_ptr_equal(module_find_weight(module, other->name), other);
 }
 
