@@ -247,6 +247,9 @@ static bool import_row(OnnxNode *n)
     for (uint32_t i = 0; i < (uint32_t)n->row->in_min; i++)
         if (!node_in(n, i) && !(n->row->import == import_loop && i < 2) && n->row->import != import_scan) /* may be absent */
             return node_bad(n, "input %u of %s is required", i, n->row->type);
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->type->kind != TY_TENSOR && !onnx_takes_lists(n->row->import))
+            return node_bad(n, "input %u of %s is a sequence or an optional", i, n->row->type);
     bool good = n->row->import(n);
     if (!good && diag_errors(n->ctx) == 0) /* what a sub-graph captures may have failed, and was reported, before */
         ig_bug(n->ctx, "the importer of %s failed without a report", n->row->type);

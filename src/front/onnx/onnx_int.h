@@ -231,6 +231,7 @@ struct Importer {
     Str file;
     TensorSource tensors;
     Map *foldable; /* KEY(Val) -> Foldable */
+    Map *lists;    /* KEY(Val) -> ValList */
     Map *symbols;  /* KEY(name) -> Dim of a named size: given, or found in an input's given shape */
     uint32_t n_nodes, n_fresh;
     int64_t max_bytes;
@@ -319,6 +320,15 @@ typedef struct Window {
 /* kernel: the sizes that a weight has (kernel_shape must agree), or NULL: kernel_shape is required. */
 bool window_read(OnnxNode *n, const Dim *const *spatial, uint32_t n_spatial, const int64_t *kernel, Window *w);
 int64_t window_reach(const Window *w, uint32_t a); /* (size - 1) * dilation + 1 */
+
+/* onnx_ops_sequence.c: sequences and optionals, whose elements are known */
+typedef struct ValList {
+    uint32_t count;
+    Val **item;
+} ValList;
+Val *onnx_list_make(OnnxNode *n, const Type *type, Val *const *items, uint32_t count); /* a stand-in; see there */
+bool onnx_takes_lists(ImportFn *import);
+Val *onnx_with_axis(OnnxNode *n, Val *x, uint32_t axis); /* of size 1, new */
 
 /* onnx_fold.c */
 enum FoldKindOnnx { FOLD_OF_CONV, FOLD_OF_CONV_TRANSPOSE, FOLD_OF_GEMM };

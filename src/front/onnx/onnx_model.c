@@ -425,6 +425,8 @@ static bool import_outputs(Importer *im, Scope *scope)
         DType dtype = declared ? dtype_from_onnx(declared->elem_type) : DT_NONE;
         if (!values[i])
             good = false;
+        else if (values[i]->type->kind != TY_TENSOR)
+            good = bad_value(im, names[i], "sequences and optionals are not supported as outputs");
         else if (dtype != DT_NONE && values[i]->type->kind == TY_TENSOR && dtype != values[i]->type->dtype)
             good = bad_value(im, names[i], "the output is declared as %s, but it is %s", dtype_name(dtype),
                              dtype_name(values[i]->type->dtype));
@@ -479,6 +481,7 @@ Module *front_onnx_import(Context *ctx, const char *path, Blob blob, const Impor
         im.module = module_create(ctx);
         im.foldable = map_create(arena);
         im.symbols = map_create(arena);
+        im.lists = map_create(arena);
         im.tensors = (TensorSource){.ctx = ctx,
                                     .arena = im.module->arena,
                                     .file = im.file,

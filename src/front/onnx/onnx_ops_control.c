@@ -188,6 +188,16 @@ static uint32_t operands_of(Captures *captures)
     return count;
 }
 
+/* Lists are known to the importer only: they pass into a branch or body that is written out, not into a region. */
+static bool captures_are_tensors(const OnnxNode *n, const Captures *captures)
+{
+    for (uint32_t i = 0; i < captures->len; i++)
+        if (captures->data[i].outer && captures->data[i].outer->type->kind != TY_TENSOR)
+            return node_bad(n, "'%s', a sequence or an optional, is used inside of %s, which runs a number of times that is not known",
+                            captures->data[i].name, n->row->type);
+    return true;
+}
+
 static void bind_captures(OnnxNode *n, Body *body, Region *region, const Captures *captures, uint32_t n_operands)
 {
     for (uint32_t i = 0; i < captures->len; i++) {
@@ -228,6 +238,15 @@ static Val *condition(OnnxNode *n, Val *cond)
     return node_scalar(n, cond);
 }
 
+/* Whether nothing was reported since but sizes that do not fit: a branch that is never taken with these sizes. */
+static bool only_sizes_are_wrong(const Context *ctx, uint32_t from)
+{
+    for (uint32_t i = from; i < diag_count(ctx); i++)
+        if (diag_get(ctx, i)->id != DIAG_onnx_node && diag_get(ctx, i)->id != DIAG_op_shape)
+            return false;
+    return true;
+}
+
 bool import_if(OnnxNode *n)
 {
     static const char *const attrs[2] = {"then_branch", "else_branch"};
@@ -247,6 +266,8 @@ bool import_if(OnnxNode *n)
         return inline_branch(n, graphs[taken], attrs[taken], &captures);
     }
     collect(n, graphs, 2, &captures);
+    if (!captures_are_tensors(n, &captures))
+        return node_unknown(n, 0, "the condition");
     uint32_t operands = operands_of(&captures);
     Val **in = ARENA_ARRAY(n->im->arena, Val *, operands + 1);
     const Type **types = ARENA_ARRAY(n->im->arena, const Type *, n->n_out + 1);
@@ -256,14 +277,18 @@ bool import_if(OnnxNode *n)
     for (uint32_t i = 0; i < n->n_out; i++)
         types[i] = cond->type; /* until the branches are known */
     Node *node = ir_emit(n->b, OP_if, in, operands + 1, attrs_make(n->ctx, NULL, 0), types, n->n_out);
-    bool good = true;
+    bool good = true, fits = true;
+    uint32_t errors = diag_count(n->ctx);
     for (uint32_t r = 0; r < 2; r++) {
         Region *region = ir_add_region(node);
         Body body = open_body(n, graphs[r], region, attrs[r]);
         bind_captures(n, &body, region, &captures, operands);
         good &= run_body(n, &body);
+        fits &= good;
         for (uint32_t i = 0; good && i < n->n_out; i++) {
-            if (r == 0)
+            if (body.out[i]->type->kind != TY_TENSOR)
+                good = node_bad(n, "output %u of If is a sequence or an optional, and its condition is not known", i);
+            else if (r == 0)
                 types[i] = body.out[i]->type;
             else if (types[i] != body.out[i]->type)
                 good = node_bad(n, "output %u of If is %s in one branch and %s in the other", i, type_text(n, types[i]),
@@ -274,8 +299,12 @@ bool import_if(OnnxNode *n)
         if (good)
             end_body(&body, body.out, n->n_out);
     }
-    return good || node_unknown(n, 0, "the condition, of which one side cannot be imported,"); /* it may be never taken */
+    if (!fits && only_sizes_are_wrong(n->ctx, errors))
+        node_unknown(n, 0, "the condition, of which one side does not fit the sizes,");
+    return good;
 }
+
+enum { MAX_WRITTEN_OUT = 1024 };
 
 /* ---- Loop and Scan ------------------------------------------------------------------------------------------------------------ */
 
@@ -365,11 +394,11 @@ static bool finish_loop(OnnxNode *n, const LoopArgs *l, Body *body, Node *node, 
     const Dim *steps = full ? l->steps : unbacked_dim(n, l->steps);
     for (uint32_t k = 0; k < count; k++) {
         Val *val = yields[k + 1] = body->out[first + k];
+        if (val->type->kind != TY_TENSOR)
+            return node_bad(n, "result %u of %s is a sequence or an optional, which is not supported", k, n->row->type);
         if (k < l->n_carried && val->type != l->carried[k]->type)
             return node_bad(n, "carried value %u of %s is %s before and %s after the body; its type may not change", k,
                             n->row->type, type_text(n, l->carried[k]->type), type_text(n, val->type));
-        if (k >= l->n_carried && val->type->kind != TY_TENSOR)
-            return node_bad(n, "stacked result %u of %s is no tensor", k, n->row->type);
         results[k] = ir_out(node, k);
         results[k]->type = k < l->n_carried ? val->type : with_first(n->ctx, steps, val->type);
         if (!results[k]->type)
@@ -388,6 +417,8 @@ static bool emit_loop(OnnxNode *n, const LoopArgs *l, Val **results)
         if (l->scanned[k]->type->kind != TY_TENSOR || l->scanned[k]->type->rank == 0)
             return node_bad(n, "scanned input %u of %s has no axis", k, n->row->type);
     collect(n, &l->graph, 1, &captures);
+    if (!captures_are_tensors(n, &captures))
+        return node_unknown(n, 0, "the trip count");
     uint32_t operands = operands_of(&captures), at = 2, outs = l->n_carried + l->n_stacked;
     Val **in = ARENA_ARRAY(n->im->arena, Val *, 2 + l->n_carried + l->n_scanned + operands);
     const Type **types = ARENA_ARRAY(n->im->arena, const Type *, outs + 1);
@@ -411,6 +442,46 @@ static bool emit_loop(OnnxNode *n, const LoopArgs *l, Val **results)
         IG_CHECK(n->ctx, !map_has(body.scope->names, KEY(captures.data[i].name)));
     bind_captures(n, &body, region, &captures, operands);
     return run_body(n, &body) && finish_loop(n, l, &body, node, results);
+}
+
+/* The body once per step, in place; for what a region cannot carry. The trip count and every condition must be known. */
+static bool write_out_loop(OnnxNode *n, const LoopArgs *l)
+{
+    Captures captures = {0};
+    int64_t trip = MAX_WRITTEN_OUT, go = 1, step = 0;
+    Val **parts = ARENA_ARRAY(n->im->arena, Val *, (uint64_t)l->n_stacked * MAX_WRITTEN_OUT + 1);
+    if (!body_counts_fit(n, l))
+        return false;
+    if (l->trip && !op_const_value(l->trip, &trip))
+        return node_unknown(n, 0, "the trip count");
+    if (l->go && !op_const_value(l->go, &go))
+        return node_unknown(n, 1, "the condition");
+    collect(n, &l->graph, 1, &captures);
+    memcpy(n->out, l->carried, l->n_carried * sizeof *n->out);
+    for (; go && step < trip; step++) {
+        Body body = open_body(n, l->graph, n->b->region, "body");
+        if (step == MAX_WRITTEN_OUT)
+            return node_bad(n, "a Loop over sequences of more than %d steps is not supported", MAX_WRITTEN_OUT);
+        for (uint32_t i = 0; i < captures.len; i++)
+            put(n->im, body.scope, captures.data[i].name, captures.data[i].outer);
+        bool bound = bind_input(n, &body, 0, op_const_s64(n->b, DT_S64, step)) && bind_input(n, &body, 1, op_const_s64(n->b, DT_BOOL, 1));
+        for (uint32_t k = 0; k < l->n_carried && bound; k++)
+            bound = bind_input(n, &body, k + 2, n->out[k]);
+        if (!bound || !run_body(n, &body))
+            return false;
+        if (!op_const_value(body.out[0], &go))
+            return node_bad(n, "the condition of a Loop over sequences must be known when the graph is built");
+        memcpy(n->out, body.out + 1, l->n_carried * sizeof *n->out);
+        for (uint32_t k = 0; k < l->n_stacked; k++)
+            parts[(uint64_t)k * MAX_WRITTEN_OUT + (uint64_t)step] = onnx_with_axis(n, body.out[1 + l->n_carried + k], 0);
+    }
+    for (uint32_t k = 0; k < l->n_stacked; k++) {
+        if (step == 0)
+            return node_bad(n, "a Loop over sequences without a step has no stacked results");
+        if (!(n->out[l->n_carried + k] = op_concat(n->b, parts + (uint64_t)k * MAX_WRITTEN_OUT, (uint32_t)step, 0)))
+            return false;
+    }
+    return true;
 }
 
 /* Loop-1 .. 25: trip count and condition, each may be absent. */
@@ -439,6 +510,9 @@ bool import_loop(OnnxNode *n)
     if (go && !(go = condition(n, go)))
         return false;
     l.go = go && op_const_value(go, &known) && known ? NULL : go;
+    for (uint32_t k = 0; k < given; k++)
+        if (l.carried[k]->type->kind != TY_TENSOR)
+            return write_out_loop(n, &l);
     return emit_loop(n, &l, n->out);
 }
 
