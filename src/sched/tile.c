@@ -158,7 +158,8 @@ static TileShape choose_tile(const TargetInfo *t, int64_t n_rows, int64_t n_cols
             TileShape shape = {rows, vectors};
             if (!tile_fits(t, rows, vectors))
                 continue;
-            double cycles = covering_cycles(t, shape, n_rows, n_vectors, k);
+            double panel = k * (double)vectors * LOOP_LANES * sizeof(float); /* shares the cache with the rows that pass it */
+            double cycles = covering_cycles(t, shape, n_rows, n_vectors, k) * (1 + 0.1 * panel / (double)t->l2_bytes);
             if (best_cycles == 0 || cycles < best_cycles) {
                 best = shape;
                 best_cycles = cycles;
