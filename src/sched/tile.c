@@ -188,8 +188,8 @@ typedef struct TileSubst {
     Kernel *k;
     const Iter *row, *col;
     const Expr *row_value, *col_value;
-    const Var *var[8];
-    const Expr *var_value[8];
+    const Var **var; /* of the fold, then of each let behind it */
+    const Expr **var_value;
     uint32_t n_vars;
     const RowTile *rows;
 } TileSubst;
@@ -263,6 +263,11 @@ static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, co
     mma->u.mma.b = apply(&t, c->b);
     mma->u.mma.col_limit = limit && limit < cols ? lx_int(k, limit) : NULL;
     tail = ls_append(tail, mma);
+    uint32_t n_lets = 0;
+    for (const Stmt *s = c->after; s; s = s->next)
+        n_lets += s->kind == LS_LET;
+    t.var = ARENA_ARRAY(k->arena, const Var *, n_lets + 1);
+    t.var_value = ARENA_ARRAY(k->arena, const Expr *, n_lets + 1);
     t.var[0] = c->fold->u.fold.var;
     t.var_value[0] = lx_var(k, tile);
     t.n_vars = 1;
