@@ -232,10 +232,18 @@ static void net_order(Net *n)
     net_outputs(n, 4, (Val *[]){cumulated, places, half, best});
 }
 
+static void net_tail(Net *n) /* many values behind one product, each used twice */
+{
+    Val *h = op_matmul(&n->b, net_input(n, "x", DT_F32, DIMS(13, 24)), net_weight(n, DIMS(24, 33)));
+    for (int i = 0; i < 12; i++)
+        h = op_binary(&n->b, OP_sub, op_unary(&n->b, OP_abs, h), op_binary(&n->b, OP_mul, h, op_const_f64(&n->b, DT_F32, 0.25)));
+    net_outputs(n, 1, &h);
+}
+
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
-                           {"order", net_order},       {0}};
+                           {"order", net_order},       {"tail", net_tail}, {0}};
 
 Net net_make(Context *ctx, const NetDef *def, uint64_t seed)
 {

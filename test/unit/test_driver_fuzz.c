@@ -23,29 +23,6 @@ typedef struct Seed {
     Module *module;
 } Seed;
 
-static void run_seed(void *arg)
-{
-    Seed *s = arg;
-    uint8_t bytes[8];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (uint8_t)(s->seed >> 8 * i);
-    Draw d = draw_begin(bytes, sizeof bytes);
-    d.at = d.size;
-    s->module = module_create(s->ctx);
-    if (!draw_function(s->module, &d, s->only == OP_COUNT ? 12 : 3, s->only))
-        return;
-    seen.functions++;
-    s->check = (GraphCheck){.ctx = s->ctx, .seed = s->seed, .folder = ".", .run_code = true, .gradients = s->seed % 3 == 1};
-    graph_check(&s->check, s->module);
-    seen.n_evaluated += s->check.was_evaluated;
-    seen.n_compiled += s->check.was_compiled;
-    REGION_FOREACH(node, module_find_func(s->module, str_intern(s->ctx, "main"))->body) {
-        seen.drawn[node->op]++;
-        seen.evaluated[node->op] += s->check.was_evaluated;
-        seen.compiled[node->op] += s->check.was_compiled;
-    }
-}
-
 /* The text form without weights that nothing uses. */
 static void print_short(FILE *file, const char *text)
 {
@@ -60,6 +37,39 @@ static void print_short(FILE *file, const char *text)
     }
 }
 
+static void print_module(const Module *module)
+{
+    Text text;
+    text_init(&text, ctx_arena(module->ctx));
+    ir_print(&text, module);
+    print_short(stderr, text.data);
+}
+
+static void run_seed(void *arg)
+{
+    Seed *s = arg;
+    uint8_t bytes[8];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(s->seed >> 8 * i);
+    Draw d = draw_begin(bytes, sizeof bytes);
+    d.at = d.size;
+    s->module = module_create(s->ctx);
+    if (!draw_function(s->module, &d, s->only == OP_COUNT ? 12 : 3, s->only))
+        return;
+    seen.functions++;
+    if (getenv("PRINT")) /* what crashes cannot be printed afterwards */
+        print_module(s->module);
+    s->check = (GraphCheck){.ctx = s->ctx, .seed = s->seed, .folder = ".", .run_code = true, .gradients = s->seed % 3 == 1};
+    graph_check(&s->check, s->module);
+    seen.n_evaluated += s->check.was_evaluated;
+    seen.n_compiled += s->check.was_compiled;
+    REGION_FOREACH(node, module_find_func(s->module, str_intern(s->ctx, "main"))->body) {
+        seen.drawn[node->op]++;
+        seen.evaluated[node->op] += s->check.was_evaluated;
+        seen.compiled[node->op] += s->check.was_compiled;
+    }
+}
+
 /* False after describing what is wrong. */
 static bool seed_holds(uint64_t seed, Op only)
 {
@@ -67,13 +77,10 @@ static bool seed_holds(uint64_t seed, Op only)
     CtxStatus status = ctx_protect(s.ctx, run_seed, &s);
     bool ok = status == CTX_OK && !s.check.wrong;
     if (!ok) {
-        Text text;
-        text_init(&text, ctx_arena(s.ctx));
-        if (s.module)
-            ir_print(&text, s.module);
         fprintf(stderr, "seed %llu (%s): %s\n", (unsigned long long)seed, only == OP_COUNT ? "any op" : op_info[only].name,
                 status == CTX_OK ? s.check.wrong : diags_text(s.ctx));
-        print_short(stderr, text.data ? text.data : "");
+        if (s.module)
+            print_module(s.module);
     }
     ctx_destroy(s.ctx);
     return ok;
