@@ -107,6 +107,31 @@ static void test_loop_over_a_sequence(void **state)
     expect(&graph, (const float[]){1, 2, 3, 4, 2, 3, 4, 5}, 8);
 }
 
+/* v = x; twice: v = v ++ x. The shape of v changes, so the steps stand one after the other. */
+static void test_loop_that_grows(void **state)
+{
+    (void)state;
+    Pb graph = begin(), body = {.len = 0}, attrs = {.len = 0}, axis = {.len = 0};
+    onnx_attr_int(&axis, "axis", 0);
+    onnx_add_value(&body, GRAPH_IN, "i", ONNX_S64, 0, NULL);
+    onnx_add_value(&body, GRAPH_IN, "c", ONNX_BOOL, 0, NULL);
+    onnx_add_value(&body, GRAPH_IN, "v", ONNX_F32, 1, &free_size);
+    onnx_add_node(&body, "Concat", "v x", "w", &axis);
+    onnx_add_node(&body, "Identity", "c", "d", NULL);
+    onnx_add_value(&body, GRAPH_OUT, "d", ONNX_BOOL, 0, NULL);
+    onnx_add_value(&body, GRAPH_OUT, "w", ONNX_F32, 1, &free_size);
+    onnx_attr_graph(&attrs, "body", &body);
+    Pb unknown = graph;
+    add_position(&graph, "two", 2);
+    onnx_add_value(&unknown, GRAPH_IN, "two", ONNX_S64, 0, NULL);
+    onnx_add_node(&graph, "Loop", "two - x", "y", &attrs);
+    onnx_add_node(&unknown, "Loop", "two - x", "y", &attrs);
+    onnx_add_value(&graph, GRAPH_OUT, "y", ONNX_F32, 1, &free_size);
+    onnx_add_value(&unknown, GRAPH_OUT, "y", ONNX_F32, 1, &free_size);
+    expect(&graph, (const float[]){1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}, 12);
+    onnx_refused(&unknown, 18, "trip count");
+}
+
 /* A branch whose sizes do not fit asks for the condition's value; a name that nothing defines does not. */
 static void test_branch_that_does_not_fit(void **state)
 {
@@ -145,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edit),          cmocka_unit_test(test_optional),
         cmocka_unit_test(test_not_an_output), cmocka_unit_test(test_loop_over_a_sequence),
+        cmocka_unit_test(test_loop_that_grows),
         cmocka_unit_test(test_branch_that_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

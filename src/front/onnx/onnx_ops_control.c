@@ -291,7 +291,7 @@ bool import_if(OnnxNode *n)
             else if (r == 0)
                 types[i] = body.out[i]->type;
             else if (types[i] != body.out[i]->type)
-                good = node_bad(n, "output %u of If is %s in one branch and %s in the other", i, type_text(n, types[i]),
+                fits = types[i]->dtype != body.out[i]->type->dtype, good = node_bad(n, "output %u of If is %s in one branch and %s in the other", i, type_text(n, types[i]),
                                 type_text(n, body.out[i]->type));
             n->out[i] = ir_out(node, i);
             n->out[i]->type = types[i];
@@ -315,6 +315,7 @@ typedef struct LoopArgs {
     Val **scanned;       /* along axis 0 */
     uint32_t n_carried, n_scanned, n_stacked;
     bool has_counter;    /* Loop: the body takes i and the condition, and yields the condition */
+    bool grows;          /* found: a carried value changes its shape, which no region can */
     const Dim *steps;    /* NULL: not known before the run */
 } LoopArgs;
 
@@ -376,7 +377,7 @@ static bool bind_loop_inputs(OnnxNode *n, const LoopArgs *l, Body *body, Region 
 }
 
 /* Checks what the body gave, yields (go, carried, stacked) and gives the node its result types. */
-static bool finish_loop(OnnxNode *n, const LoopArgs *l, Body *body, Node *node, Val **results)
+static bool finish_loop(OnnxNode *n, LoopArgs *l, Body *body, Node *node, Val **results)
 {
     uint32_t first = l->has_counter ? 1 : 0, count = l->n_carried + l->n_stacked;
     Val **yields = ARENA_ARRAY(n->im->arena, Val *, count + 1);
@@ -396,9 +397,11 @@ static bool finish_loop(OnnxNode *n, const LoopArgs *l, Body *body, Node *node, 
         Val *val = yields[k + 1] = body->out[first + k];
         if (val->type->kind != TY_TENSOR)
             return node_bad(n, "result %u of %s is a sequence or an optional, which is not supported", k, n->row->type);
-        if (k < l->n_carried && val->type != l->carried[k]->type)
-            return node_bad(n, "carried value %u of %s is %s before and %s after the body; its type may not change", k,
-                            n->row->type, type_text(n, l->carried[k]->type), type_text(n, val->type));
+        if (k < l->n_carried && val->type != l->carried[k]->type) {
+            l->grows = val->type->dtype == l->carried[k]->type->dtype && l->has_counter;
+            return l->grows || node_bad(n, "carried value %u of %s is %s before and %s after the body; its type may not change", k,
+                                        n->row->type, type_text(n, l->carried[k]->type), type_text(n, val->type));
+        }
         results[k] = ir_out(node, k);
         results[k]->type = k < l->n_carried ? val->type : with_first(n->ctx, steps, val->type);
         if (!results[k]->type)
@@ -408,7 +411,7 @@ static bool finish_loop(OnnxNode *n, const LoopArgs *l, Body *body, Node *node, 
     return true;
 }
 
-static bool emit_loop(OnnxNode *n, const LoopArgs *l, Val **results)
+static bool emit_loop(OnnxNode *n, LoopArgs *l, Val **results)
 {
     Captures captures = {0};
     if (!body_counts_fit(n, l))
@@ -461,7 +464,7 @@ static bool write_out_loop(OnnxNode *n, const LoopArgs *l)
     for (; go && step < trip; step++) {
         Body body = open_body(n, l->graph, n->b->region, "body");
         if (step == MAX_WRITTEN_OUT)
-            return node_bad(n, "a Loop over sequences of more than %d steps is not supported", MAX_WRITTEN_OUT);
+            return node_bad(n, "a Loop that is written out, of more than %d steps, is not supported", MAX_WRITTEN_OUT);
         for (uint32_t i = 0; i < captures.len; i++)
             put(n->im, body.scope, captures.data[i].name, captures.data[i].outer);
         bool bound = bind_input(n, &body, 0, op_const_s64(n->b, DT_S64, step)) && bind_input(n, &body, 1, op_const_s64(n->b, DT_BOOL, 1));
@@ -470,14 +473,14 @@ static bool write_out_loop(OnnxNode *n, const LoopArgs *l)
         if (!bound || !run_body(n, &body))
             return false;
         if (!op_const_value(body.out[0], &go))
-            return node_bad(n, "the condition of a Loop over sequences must be known when the graph is built");
+            return node_bad(n, "the condition of a Loop whose carried values are sequences or change their shape must be known when the graph is built");
         memcpy(n->out, body.out + 1, l->n_carried * sizeof *n->out);
         for (uint32_t k = 0; k < l->n_stacked; k++)
             parts[(uint64_t)k * MAX_WRITTEN_OUT + (uint64_t)step] = onnx_with_axis(n, body.out[1 + l->n_carried + k], 0);
     }
     for (uint32_t k = 0; k < l->n_stacked; k++) {
         if (step == 0)
-            return node_bad(n, "a Loop over sequences without a step has no stacked results");
+            return node_bad(n, "a Loop without a step has no stacked results of known shape");
         if (!(n->out[l->n_carried + k] = op_concat(n->b, parts + (uint64_t)k * MAX_WRITTEN_OUT, (uint32_t)step, 0)))
             return false;
     }
@@ -513,7 +516,7 @@ bool import_loop(OnnxNode *n)
     for (uint32_t k = 0; k < given; k++)
         if (l.carried[k]->type->kind != TY_TENSOR)
             return write_out_loop(n, &l);
-    return emit_loop(n, &l, n->out);
+    return emit_loop(n, &l, n->out) && (!l.grows || write_out_loop(n, &l));
 }
 
 /* Entry i of a list attribute of Scan, 0 if the list is missing. */
