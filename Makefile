@@ -12,7 +12,7 @@ CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 CONFIGURE = cmake -S . -G Ninja -Wno-dev
 TSAN_TESTS ?= (^rt_|thread)
 
-.PHONY: all build demo check check-asan check-tsan fuzz bench fmt sizes mutation install-deps clean
+.PHONY: all build demo check check-asan check-tsan fuzz bench fmt sizes mutation two-compilers install-deps clean
 
 all: build
 
@@ -62,6 +62,11 @@ sizes:
 mutation:
 	@bash tools/install_deps.sh check
 	bash tools/mutation.sh
+
+two-compilers: build
+	mkdir -p build/test-work/two-compilers
+	cd build/test-work/two-compilers && OTHER=build IGATA=$(CURDIR)/build/igata SRC=$(CURDIR) BUILD=$(CURDIR)/build \
+		SHARED=$(CURDIR)/../shared bash $(CURDIR)/test/scripts/two_compilers.sh
 
 install-deps:
 	@bash tools/install_deps.sh fuzz
