@@ -119,9 +119,10 @@ void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void
     }
     for (uint64_t n = 0; n < count; n++) {
         int64_t element = pack->offset;
-        bool inside = true;
         for (uint32_t i = 0; i < weight->rank; i++)
             element += at[i] * pack->stride[i];
+        /* a guarded constant (padding) has positions outside, which no kernel reads */
+        bool inside = element >= 0 && (uint64_t)element < elements;
         for (int b = 0; b < pack->n_bounds; b++) {
             int64_t value = 0;
             for (uint32_t i = 0; i < weight->rank; i++)
