@@ -112,7 +112,8 @@ void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void
     const Pack *pack = weight->pack;
     int64_t at[LOOP_MAX_RANK] = {0};
     size_t size = (size_t)dtype_bits(weight->dtype) / 8;
-    uint64_t rest = index;
+    uint64_t rest = index, elements = 0;
+    (void)type_count(pack->weight->type, &elements);
     for (uint32_t i = weight->rank; count && i-- > 0;) { /* without elements a size may be 0 */
         at[i] = (int64_t)(rest % (uint64_t)weight->dim[i]);
         rest /= (uint64_t)weight->dim[i];
