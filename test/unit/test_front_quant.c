@@ -105,6 +105,37 @@ static void test_dynamic_range(void **state)
     }
 }
 
+/* An operator of another domain: half to even, saturation; without that domain's operator set it is refused. */
+static void test_product_of_another_domain(void **state)
+{
+    (void)state;
+    static const uint8_t a[2] = {4, 130}, b[2] = {10, 255}, za = 2, zb = 5, zy = 1, want[2] = {3, 255};
+    static const float sa = 0.5f, sb = 1, sy = 2;
+    static const int64_t two = 2;
+    Pb graph = {.len = 0}, node = onnx_node("QLinearMul", "a sa za b sb zb sy zy", "y", NULL);
+    pb_str(&node, 7, "com.microsoft");
+    onnx_add_value(&graph, GRAPH_IN, "a", ONNX_U8, 1, &two);
+    onnx_add_value(&graph, GRAPH_IN, "b", ONNX_U8, 1, &two);
+    onnx_add_value(&graph, GRAPH_OUT, "y", ONNX_U8, 1, &two);
+    onnx_add_f32(&graph, "sa", 0, NULL, &sa);
+    onnx_add_f32(&graph, "sb", 0, NULL, &sb);
+    onnx_add_f32(&graph, "sy", 0, NULL, &sy);
+    onnx_add_tensor(&graph, "za", ONNX_U8, 0, NULL, &za, 1);
+    onnx_add_tensor(&graph, "zb", ONNX_U8, 0, NULL, &zb, 1);
+    onnx_add_tensor(&graph, "zy", ONNX_U8, 0, NULL, &zy, 1);
+    pb_sub(&graph, GRAPH_NODE, &node);
+    onnx_refused(&graph, 13, "not imported");
+    Pb model = onnx_model(&graph, 13), set = onnx_opset("com.microsoft", 1);
+    pb_sub(&model, 8, &set);
+    Context *ctx = ctx_create(NULL);
+    Tensor *out;
+    Module *m = front_onnx_import(ctx, "m.onnx", (Blob){model.data, model.len}, NULL);
+    assert_non_null(m);
+    onnx_run(ctx, m, (const void *[]){a, b}, &out);
+    assert_memory_equal(out->data, want, sizeof want);
+    ctx_destroy(ctx);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -133,6 +164,7 @@ int main(void)
         cmocka_unit_test(test_blocks_of_four_bits),
         cmocka_unit_test(test_padding_of_an_integer_convolution),
         cmocka_unit_test(test_dynamic_range),
+        cmocka_unit_test(test_product_of_another_domain),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

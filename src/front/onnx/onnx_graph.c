@@ -129,6 +129,12 @@ const OnnxRow *onnx_find_row(const char *type, int64_t opset)
     return best;
 }
 
+const char *onnx_table_name(Arena *arena, const NodeProto *node)
+{
+    const char *domain = or_blank(node->domain), *type = or_blank(node->op_type);
+    return onnx_is_main_domain(domain) ? type : arena_printf(arena, "%s:%s", domain, type);
+}
+
 bool onnx_type_exists(const char *type, int64_t *first_version)
 {
     *first_version = 0;
@@ -238,7 +244,7 @@ static bool import_row(OnnxNode *n)
 {
     const NodeProto *node = n->proto;
     n->opset = onnx_domain_version(n->scope->env->opsets, or_blank(node->domain));
-    n->row = onnx_find_row(or_blank(node->op_type), n->opset);
+    n->row = onnx_find_row(onnx_table_name(n->im->arena, node), n->opset);
     IG_CHECK(n->ctx, n->row); /* onnx_model.c looked at all nodes */
     bool attrs = onnx_attrs_resolve(n), inputs = resolve_inputs(n);
     if (!attrs || !inputs || !count_fits(n, "inputs", node->input.len, n->row->in_min, n->row->in_max) ||

@@ -194,6 +194,7 @@ typedef struct OnnxRow {
     const char *attrs; /* "name:kind ...", kind as AttributeProto.AttributeType by letter, '!' before a required one */
 } OnnxRow;
 const OnnxRow *onnx_find_row(const char *type, int64_t opset); /* NULL: none at that opset */
+const char *onnx_table_name(Arena *arena, const NodeProto *node); /* the operator's type; "domain:type" outside of the main domain */
 bool onnx_type_exists(const char *type, int64_t *first_version);
 enum { ONNX_OPSET_MIN = 1, ONNX_OPSET_MAX = 28, ONNX_IR_MAX = 14, ONNX_MAX_NODES = 1 << 22 };
 

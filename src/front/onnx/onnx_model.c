@@ -92,9 +92,9 @@ static void survey_function(Survey *survey, const FunctionProto *f, uint32_t dep
 static void survey_operator(Survey *survey, const NodeProto *node, const MsgList *opsets, uint32_t index, Str path)
 {
     Importer *im = survey->im;
-    const char *domain = or_blank(node->domain), *type = or_blank(node->op_type);
+    const char *domain = or_blank(node->domain), *type = onnx_table_name(im->arena, node);
     int64_t version = onnx_domain_version(opsets, domain), first;
-    if (!onnx_is_main_domain(domain)) {
+    if (!onnx_is_main_domain(domain) && !onnx_type_exists(type, &first)) {
         lack(survey, node, index, path, arena_printf(im->arena, "operators of domain '%s' are not supported", domain));
         return;
     }

@@ -318,3 +318,85 @@ bool import_qlinear_conv(OnnxNode *n)
     Val *scale = sum ? of_channels(n, n->in[4], 1, val_rank(sum)) : NULL;
     return requantise(n, sum, node_scalar(n, n->in[1]), scale, 6, 7);
 }
+
+/* ---- operators of the domain com.microsoft, which quantising tools write ------------------------------------------------- */
+
+/* One element of each parameter: scales at i, zero points (may be absent) after them. */
+static bool one_each(OnnxNode *n, uint32_t i)
+{
+    if (!has_one_element(n->in[i]) || (node_in(n, i + 1) && !has_one_element(n->in[i + 1])))
+        return node_bad(n, "scales and zero points of %s have one element", n->row->type);
+    return true;
+}
+
+static Val *centred_at(OnnxNode *n, uint32_t i)
+{
+    Val *zero = node_in(n, i + 2);
+    return integers(n, i, i + 2) && one_each(n, i + 1) ? centred(n, n->in[i], zero ? node_scalar(n, zero) : NULL) : NULL;
+}
+
+/* QLinearAdd: (a + b) / scale of dequantised operands; QLinearMul: the product of the differences, requantised */
+bool import_qlinear_binary(OnnxNode *n)
+{
+    Val *x[2], *scale[2];
+    if (!all_given(n, 8))
+        return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        if (!(x[k] = centred_at(n, 3 * k)))
+            return false;
+        scale[k] = op_cast_to(n->b, node_scalar(n, n->in[3 * k + 1]), DT_F32);
+    }
+    if ((Op)n->row->arg == OP_mul)
+        return requantise(n, binary(n, OP_mul, x[0], x[1]), scale[0], scale[1], 6, 7);
+    for (uint32_t k = 0; k < 2; k++)
+        x[k] = binary(n, OP_mul, op_cast_to(n->b, x[k], DT_F32), scale[k]);
+    Val *one = op_const_f64(n->b, DT_F32, 1);
+    return requantise(n, binary(n, OP_add, x[0], x[1]), one, one, 6, 7);
+}
+
+/* The exact sum over the spatial axes, times scale / count */
+bool import_qlinear_global_average_pool(OnnxNode *n)
+{
+    Val *x = all_given(n, 5) ? centred_at(n, 0) : NULL;
+    int64_t axes[IR_MAX_RANK], size;
+    uint32_t count = 0;
+    double elements = 1;
+    bool last = na_int(n, "channels_last", 0) != 0;
+    if (!x)
+        return false;
+    if (x->type->rank < 3)
+        return node_bad(n, "%s takes a batch axis, channels and spatial axes", n->row->type);
+    for (uint32_t a = last ? 1 : 2; a < x->type->rank - (last ? 1 : 0); a++) {
+        if (!dim_is_const(x->type->dim[a], &size) || size < 1)
+            return node_bad(n, "axis %u of the input of %s must be a number of 1 or more", a, n->row->type);
+        axes[count++] = a;
+        elements *= (double)size;
+    }
+    Val *sum = op_reduce(n->b, x, "sum", axes, count);
+    return requantise(n, sum, node_scalar(n, n->in[1]), op_const_f64(n->b, DT_F32, 1 / elements), 3, 4);
+}
+
+/* QGemm: alpha * A B + C with C in s32 of scale alpha * a * b; without a scale of y: f32 */
+bool import_qgemm(OnnxNode *n)
+{
+    static const int64_t swap[2] = {1, 0};
+    Val *bias = node_in(n, 6);
+    if (!all_given(n, 6) || !integers(n, 0, 2) || !integers(n, 3, 5) || !one_each(n, 1))
+        return false;
+    if (val_rank(n->in[0]) != 2 || val_rank(n->in[3]) != 2)
+        return node_bad(n, "QGemm takes matrices");
+    if (bias && (bias->type->kind != TY_TENSOR || bias->type->dtype != DT_S32))
+        return node_bad(n, "the bias of QGemm is of s32");
+    bool across = na_int(n, "transB", 0) != 0;
+    Val *zero_b = of_channels(n, n->in[5], across ? 0 : 1, 2), *scale_b = of_channels(n, n->in[4], 1, 2);
+    Val *a = centred(n, n->in[0], node_scalar(n, n->in[2])), *b = zero_b ? centred(n, n->in[3], zero_b) : NULL;
+    a = na_int(n, "transA", 0) ? op_transpose(n->b, a, swap) : a;
+    Val *sum = op_matmul(n->b, a, across ? op_transpose(n->b, b, swap) : b);
+    sum = bias ? binary(n, OP_add, sum, bias) : sum;
+    Val *scale_a = binary(n, OP_mul, op_const_f64(n->b, DT_F32, na_float(n, "alpha", 1)), op_cast_to(n->b, node_scalar(n, n->in[1]), DT_F32));
+    if (node_in(n, 7) && !node_in(n, 8))
+        return node_bad(n, "the scale of y comes with its zero point");
+    if (node_in(n, 7))
+        return requantise(n, sum, scale_a, scale_b, 7, 8);
+    return node_done(n, binary(n, OP_mul, op_cast_to(n->b, sum, DT_F32), binary(n, OP_mul, scale_a, scale_b)));
+}
