@@ -35,11 +35,13 @@ static inline void onnx_add_f32(Pb *graph, const char *name, uint32_t rank, cons
     onnx_add_tensor(graph, name, ONNX_F32, rank, dims, values, count * sizeof *values);
 }
 
+/* The bytes live with the context: weights are views of them. */
 static inline Module *onnx_load(Context *ctx, const Pb *graph, int64_t opset)
 {
     Pb model = onnx_model(graph, opset);
     assert_true(model.len <= sizeof model.data);
-    return front_onnx_import(ctx, "m.onnx", (Blob){model.data, model.len}, NULL);
+    void *bytes = arena_copy(ctx_arena(ctx), model.data, model.len);
+    return front_onnx_import(ctx, "m.onnx", (Blob){bytes, model.len}, NULL);
 }
 
 /* The graph is refused with a diagnostic whose text holds `text`. */
