@@ -54,6 +54,7 @@ bench: build
 	@bash bench/run.sh
 
 fmt:
+	@command -v clang-format > /dev/null || { echo "make fmt needs clang-format (Debian: apt-get install clang-format)" >&2; exit 1; }
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
 sizes:

@@ -24,7 +24,7 @@ if [ ${#models[@]} = 0 ]; then
     for name in mlp-784 mnist-cnn; do
         if [ -d $small/$name ]; then models+=("$small/$name"); fi
     done
-    if [ ${#models[@]} = 0 ]; then models=(examples/models/*/); fi
+    models+=(examples/digits/digits.onnx)
 fi
 if [ $kernels = 1 ] && [ -x "$BUILD/bench/bench_kernels" ]; then
     (cd "$BUILD" && bench/bench_kernels "$OLDPWD"/bench/kernels/*.ig "$OLDPWD"/bench/kernels/*.loop)
@@ -32,6 +32,10 @@ fi
 if [ ! -x "$VENV/bin/python" ]; then
     python3 -c 'import ensurepip' 2>/dev/null || { apt-get -qq update && apt-get -qq install -y python3-venv; } > /dev/null
     python3 -m venv "$VENV"
-    "$VENV/bin/pip" install -q onnxruntime onnx numpy
+    "$VENV/bin/pip" install -q --retries 1 onnxruntime onnx numpy || {
+        rm -rf "$VENV" # the next run tries again
+        echo "run.sh: onnxruntime cannot be installed, so there is no comparison with it" >&2
+        exit 1
+    }
 fi
 "$VENV/bin/python" bench/compare.py --igata "$BUILD/igata" --rounds "$rounds" --seconds "$seconds" --out "$out" "${models[@]}"
