@@ -142,6 +142,7 @@ typedef struct Sha256 {
     uint32_t state[8];
     uint64_t length;
     uint8_t block[64];
+    void (*blocks)(uint32_t state[8], const uint8_t *data, size_t n_blocks); /* the best of this CPU: sha256.inc */
 } Sha256;
 void sha256_begin(Sha256 *sha);
 void sha256_add(Sha256 *sha, const void *data, size_t size);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/sha256.inc"
+
 #define ODD1 UINT64_C(0x9FB21C651E98DF25)
 #define ODD2 UINT64_C(0xD6E8FEB86659FD93)
 
@@ -45,52 +47,11 @@ uint64_t hash_bytes(const void *data, size_t size, uint64_t seed)
     return h ^ h >> 30;
 }
 
-/* FIPS 180-4 section 4.2.2: fractional parts of the cube roots of the first 64 primes. */
-static const uint32_t round_constants[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-
-static uint32_t rotate_right(uint32_t x, int n) { return x >> n | x << (32 - n); }
-
-/* FIPS 180-4 section 6.2.2, one block. */
-static void compress(uint32_t state[8], const uint8_t *block)
-{
-    uint32_t w[64];
-    for (int i = 0; i < 16; i++)
-        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
-               block[4 * i + 3];
-    for (int i = 16; i < 64; i++) {
-        uint32_t s0 = rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t s1 = rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10;
-        w[i] = w[i - 16] + s0 + w[i - 7] + s1;
-    }
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
-    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
-    for (int i = 0; i < 64; i++) {
-        uint32_t s1 = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
-        uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + round_constants[i] + w[i];
-        uint32_t s0 = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
-        uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-        h = g, g = f, f = e, e = d + t1;
-        d = c, c = b, b = a, a = t1 + t2;
-    }
-    const uint32_t add[8] = {a, b, c, d, e, f, g, h};
-    for (int i = 0; i < 8; i++)
-        state[i] += add[i];
-}
-
 void sha256_begin(Sha256 *sha)
 {
-    static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    memcpy(sha->state, start, sizeof start);
+    memcpy(sha->state, sha256_start, sizeof sha->state);
     sha->length = 0;
+    sha->blocks = sha256_best();
 }
 
 void sha256_add(Sha256 *sha, const void *data, size_t size)
@@ -104,14 +65,13 @@ void sha256_add(Sha256 *sha, const void *data, size_t size)
             memcpy(sha->block + held, p, n);
         if (held + n < 64)
             return;
-        compress(sha->state, sha->block);
+        sha->blocks(sha->state, sha->block, 1);
         p += n;
         size -= n;
     }
-    for (; size >= 64; size -= 64, p += 64)
-        compress(sha->state, p);
-    if (size)
-        memcpy(sha->block, p, size);
+    sha->blocks(sha->state, p, size / 64);
+    if (size % 64)
+        memcpy(sha->block, p + size / 64 * 64, size % 64);
 }
 
 void sha256_end(Sha256 *sha, uint8_t digest[32])

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sha256.inc"
+
 static Context *ctx;
 static Text text;
 
@@ -161,18 +163,27 @@ static void test_parse_s64(void **state)
     assert_true(text_parse_s64("-0", &x) && x == 0);
 }
 
-static void check_sha(const char *expected, const void *data, size_t size, size_t step)
+static void digest_of(uint8_t digest[32], Sha256Blocks *blocks, const void *data, size_t size, size_t step)
 {
     Sha256 sha;
     sha256_begin(&sha);
+    sha.blocks = blocks;
     for (size_t i = 0; i < size; i += step)
         sha256_add(&sha, (const uint8_t *)data + i, size - i < step ? size - i : step);
-    uint8_t digest[32];
     sha256_end(&sha, digest);
-    char hex[65];
-    for (int i = 0; i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    assert_string_equal(hex, expected);
+}
+
+static void check_sha(const char *expected, const void *data, size_t size, size_t step)
+{
+    Sha256Blocks *const each[] = {sha256_best(), sha256_portable};
+    for (size_t b = 0; b < IG_COUNT(each); b++) {
+        uint8_t digest[32];
+        char hex[65];
+        digest_of(digest, each[b], data, size, step);
+        for (int i = 0; i < 32; i++)
+            snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+        assert_string_equal(hex, expected);
+    }
 }
 
 /* Vectors of NIST's FIPS 180-4 examples, whole and in pieces. */
@@ -189,6 +200,20 @@ static void test_sha256(void **state)
         check_sha("cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0", million, 1000000, step);
     }
     free(million);
+}
+
+/* The CPU's instructions, where it has any, and the portable form: every length around the ends of blocks, unaligned. */
+static void test_sha256_of_cpu(void **state)
+{
+    (void)state;
+    uint8_t data[400], best[32], portable[32];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(hash_mix(i, 3) >> 24);
+    for (size_t size = 0; size < 330; size++) {
+        digest_of(best, sha256_best(), data + size % 17, size, size / 3 + 1);
+        digest_of(portable, sha256_portable, data + size % 17, size, size + 1);
+        assert_memory_equal(best, portable, 32);
+    }
 }
 
 /* Every byte, the length and the seed matter; the value is part of what must not differ between platforms. */
@@ -294,6 +319,7 @@ int main(void)
         TEST(test_parse_f64_wants_one_number),
         TEST(test_parse_s64),
         TEST(test_sha256),
+        TEST(test_sha256_of_cpu),
         TEST(test_hash),
         TEST(test_locations),
         TEST(test_diagnostics),
