@@ -4,9 +4,10 @@
  *
  *   clone      the primal into a new function; calls are inlined
  *   activate   mark what depends on a wrt value through floats; replace active composites without a rule of their own
- * by their bodies, until none is left walk       backwards over the primal nodes; a value's gradient is complete when
- * its node is reached, since every user lies behind it. Contributions are added in reverse use order, the last operand
- * of the last user first finish     yield kept outputs and gradients, erase what nobody reads
+ *              by their bodies, until none is left
+ *   walk       backwards over the primal nodes; a value's gradient is complete when its node is reached, since every
+ *              user lies behind it. Contributions are added in reverse use order, the last operand of the last user first
+ *   finish     yield kept outputs and gradients, erase what nobody reads
  *
  * A gradient that does not exist is NULL, a symbolic zero, and becomes a tensor of zeros only if it is asked for.
  */
@@ -205,18 +206,26 @@ static bool node_active(const Ad *ad, const Node *node)
     return false;
 }
 
+/* A tensor without elements hands nothing on, and rules that index into it would have nowhere to point. */
+static void activate(Ad *ad, const Val *val)
+{
+    uint64_t count;
+    if (val->type->kind != TY_TENSOR || !type_count(val->type, &count) || count > 0)
+        map_set(ad->active, val->id, ad);
+}
+
 static void mark(Ad *ad)
 {
     ad->active = map_create(ad->tmp);
     for (uint32_t i = 0; i < ad->wrt.len; i++)
         if (ad->wrt.data[i].kind == AK_INT)
-            map_set(ad->active, ad->func->body->params.data[ad->wrt.data[i].u.i]->id, ad);
+            activate(ad, ad->func->body->params.data[ad->wrt.data[i].u.i]);
     for (uint32_t i = 0; i < ad->leaves.len; i++)
-        map_set(ad->active, ad->leaves.data[i].node->out[0].id, ad);
+        activate(ad, &ad->leaves.data[i].node->out[0]);
     REGION_FOREACH(node, ad->func->body)
     for (uint32_t i = 0; i < node->n_out && node_active(ad, node); i++)
         if (node->out[i].type->kind != TY_TENSOR || dtype_is_float(node->out[i].type->dtype))
-            map_set(ad->active, node->out[i].id, ad);
+            activate(ad, &node->out[i]);
 }
 
 /* False after reporting. */

@@ -177,6 +177,19 @@ static void inactive_control(void **state)
     assert_true(ir_verify(f->module));
 }
 
+/* Windows of padding only: no element is reached, no rule may look for one. */
+static void empty_values(void **state)
+{
+    Fixture *f = *state;
+    parse(f, "entry func @main(%x : f32[1,0] \"x\", %w : f32[1,1] \"w\") -> (\"y\") {\n"
+             "  %e = exp %x : f32[1,0]\n"
+             "  %m = reduce_window %e {window=[1,4], stride=[1,1], pad_lo=[0,2], pad_hi=[0,2], dilation=[1,1], kind=\"max\"} "
+             ": f32[1,1]\n"
+             "  %y = add %m, %w : f32[1,1]\n  yield %y\n}\n");
+    assert_string_equal(run(f, gradient(f, "y", "x,w", ""), PARAMS(VALUES("f32[1,0]", ""), VALUES("f32[1,1]", "1"))),
+                        "grad_x=; grad_w=1");
+}
+
 /* Where there is no single answer (the comments of the rules). */
 static void ties(void **state)
 {
@@ -348,6 +361,7 @@ int main(void)
                                        TEST(equal_constants),
                                        TEST(calls_and_stops),
                                        TEST(inactive_control),
+                                       TEST(empty_values),
                                        TEST(ties),
                                        TEST(refusals),
                                        TEST(symbolic_batch),
