@@ -5,9 +5,7 @@
  */
 #include "support/unit.h"
 
-#include "eval/eval.h"
-#include "front/front.h"
-#include "support/onnx_bytes.h"
+#include "support/onnx_run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -502,6 +500,49 @@ static void test_batch_norm_folds_on_its_edge(void **state)
     ctx_destroy(ctx);
 }
 
+/* BatchNormalization-15 in training mode on [3, 2, 2]: Y by the statistics of the batch, and the running ones. */
+static void test_batch_norm_of_the_batch(void **state)
+{
+    (void)state;
+    const int64_t dims[] = {3, 2, 2}, channels = 2;
+    const float scale[] = {2, -1}, bias[] = {0.5f, 3}, mean[] = {1, -2}, var[] = {4, 0.25f}, momentum = 0.75f;
+    float x[12];
+    Pb graph = {.len = 0}, attrs = {.len = 0};
+    onnx_add_value(&graph, GRAPH_IN, "x", ONNX_F32, 3, dims);
+    onnx_add_f32(&graph, "scale", 1, &channels, scale);
+    onnx_add_f32(&graph, "bias", 1, &channels, bias);
+    onnx_add_f32(&graph, "mean", 1, &channels, mean);
+    onnx_add_f32(&graph, "var", 1, &channels, var);
+    onnx_attr_int(&attrs, "training_mode", 1);
+    onnx_attr_f32(&attrs, "momentum", momentum);
+    onnx_add_node(&graph, "BatchNormalization", "x scale bias mean var", "y new_mean new_var", &attrs);
+    onnx_add_value(&graph, GRAPH_OUT, "y", ONNX_F32, 3, dims);
+    onnx_add_value(&graph, GRAPH_OUT, "new_mean", ONNX_F32, 1, &channels);
+    onnx_add_value(&graph, GRAPH_OUT, "new_var", ONNX_F32, 1, &channels);
+    for (int i = 0; i < 12; i++)
+        x[i] = sinf((float)i);
+    Context *ctx = ctx_create(NULL);
+    Module *m = onnx_load(ctx, &graph, 15);
+    Tensor *out[3];
+    assert_non_null(m);
+    onnx_run(ctx, m, (const void *[]){x}, out);
+    for (int c = 0; c < 2; c++) {
+        double sum = 0, squares = 0;
+        for (int i = 0; i < 12; i++)
+            sum += i / 2 % 2 == c ? x[i] : 0;
+        for (int i = 0; i < 12; i++)
+            squares += i / 2 % 2 == c ? (x[i] - sum / 6) * (x[i] - sum / 6) : 0;
+        for (int i = 0; i < 12; i++)
+            if (i / 2 % 2 == c)
+                assert_true(fabs(((float *)out[0]->data)[i] -
+                                 ((x[i] - sum / 6) / sqrt(squares / 6 + 1e-5) * scale[c] + bias[c])) < 1e-5);
+        assert_true(fabs(((float *)out[1]->data)[c] - (mean[c] * 0.75 + sum / 6 * 0.25)) < 1e-6);
+        assert_true(fabs(((float *)out[2]->data)[c] - (var[c] * 0.75 + squares / 6 * 0.25)) < 1e-6);
+    }
+    ctx_destroy(ctx);
+    onnx_refused(&graph, 9, "training_mode"); /* had no such attribute */
+}
+
 /* ---- memory -------------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct Failing {
@@ -592,6 +633,7 @@ int main(void)
         cmocka_unit_test(test_small_file_cannot_ask_for_much),
         cmocka_unit_test(test_if_captures),
         cmocka_unit_test(test_batch_norm_folds_on_its_edge),
+        cmocka_unit_test(test_batch_norm_of_the_batch),
         cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_declared),
     };

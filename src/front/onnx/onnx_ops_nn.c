@@ -200,34 +200,85 @@ bool import_mat_mul(OnnxNode *n) { return node_done(n, op_matmul(n->b, n->in[0],
 
 /* ---- normalisation ------------------------------------------------------------------------------------------------------------ */
 
-bool import_batch_normalization(OnnxNode *n)
+/* Whether the statistics are those of the batch: training_mode, which operator set 14 defines. */
+static bool batch_norm_form(OnnxNode *n, bool *training)
 {
-    Val *x = n->in[0], *in[5] = {x, n->in[1], n->in[2], n->in[3], n->in[4]};
-    if (na_int(n, "training_mode", 0))
-        return na_bad(n, "training_mode", "BatchNormalization in training mode is not supported");
+    *training = na_int(n, "training_mode", 0) != 0;
     if (n->row->since < 7 && !na_int(n, "is_test", 0))
-        return na_bad(n, "is_test", "BatchNormalization in training mode is not supported");
+        return na_bad(n, "is_test", "training is supported from operator set 14 on");
     if (!na_int(n, "spatial", 1))
         return na_bad(n, "spatial", "0 is not supported, supported is 1");
-    if (n->n_out > 1 && *n->proto->output.data[1])
-        return node_bad(n, "BatchNormalization with outputs of training is not supported");
-    double epsilon = na_float(n, "epsilon", 1e-5f);
+    if (!*training && n->n_out > 1 && *n->proto->output.data[1])
+        return node_bad(n, "BatchNormalization has one output but in training_mode, which is supported from operator set 14 on");
     for (uint32_t i = 1; i < 5; i++) { /* from 15 on the vectors may have other types than x */
-        if (!dtype_is_float(in[i]->type->dtype))
+        const Type *x = n->in[0]->type, *type = n->in[i]->type;
+        if (!dtype_is_float(type->dtype))
             return node_bad(n, "BatchNormalization takes floats");
-        if (val_rank(x) >= 2 && (val_rank(in[i]) != 1 || dim_eq(in[i]->type->dim[0], x->type->dim[1]) == TRI_NO))
+        if (x->rank >= 2 && (type->rank != 1 || dim_eq(type->dim[0], x->dim[1]) == TRI_NO))
             return node_bad(n, "input %u of BatchNormalization must have one element per channel", i);
     }
-    Val *folded = n->im->options->strict ? NULL : onnx_fold_batch_norm(n, epsilon);
+    return true;
+}
+
+/* running * momentum + of_batch * (1 - momentum), in the type of the running input */
+static Val *running_statistic(OnnxNode *n, uint32_t input, Val *running, Val *of_batch)
+{
+    Builder *b = n->b;
+    double momentum = na_float(n, "momentum", 0.9f);
+    if (!of_batch)
+        return NULL;
+    Val *old = op_binary(b, OP_mul, running, op_like(b, running, momentum));
+    Val *recent = op_binary(b, OP_mul, of_batch, op_like(b, of_batch, 1 - momentum));
+    return op_cast_to(b, op_binary(b, OP_add, old, recent), n->in[input]->type->dtype);
+}
+
+/* BatchNormalization-14 in training mode: in[3] and in[4] become mean and population variance of the batch, per channel;
+ * the outputs behind Y are the running ones. */
+static bool batch_statistics(OnnxNode *n, Val **in)
+{
+    Builder *b = n->b;
+    const Type *x = in[0]->type;
+    int64_t axes[IR_MAX_RANK];
+    uint32_t count = 0;
+    if (x->rank < 2)
+        return node_bad(n, "BatchNormalization in training_mode needs an input of rank 2 or more, this one has %u", x->rank);
+    for (uint32_t a = 0; a < x->rank; a++)
+        if (a != 1)
+            axes[count++] = a;
+    AttrVal attr = attr_ints(axes, count);
+    Val *mean = op_emit(b, OP_mean, &in[0], 1, &attr, 1), *off = op_binary(b, OP_sub, in[0], mean);
+    Val *square = op_binary(b, OP_mul, off, off), *variance = square ? op_emit(b, OP_mean, &square, 1, &attr, 1) : NULL;
+    if (!variance)
+        return false;
+    Val *statistic[2] = {op_reshape(b, mean, 1, &x->dim[1]), op_reshape(b, variance, 1, &x->dim[1])};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (n->n_out > 1 + i)
+            n->out[1 + i] = running_statistic(n, 3 + i, in[3 + i], statistic[i]);
+        in[3 + i] = statistic[i];
+    }
+    return in[3] && in[4];
+}
+
+bool import_batch_normalization(OnnxNode *n)
+{
+    bool training;
+    if (!batch_norm_form(n, &training))
+        return false;
+    DType dtype = n->in[0]->type->dtype, wide = dtype;
+    double epsilon = na_float(n, "epsilon", 1e-5f);
+    Val *in[5], *folded = training || n->im->options->strict ? NULL : onnx_fold_batch_norm(n, epsilon);
     if (folded)
         return node_done(n, folded);
-    DType wide = x->type->dtype;
     for (uint32_t i = 1; i < 5; i++)
-        wide = dtype_bits(in[i]->type->dtype) > dtype_bits(wide) ? in[i]->type->dtype : wide;
+        wide = dtype_bits(n->in[i]->type->dtype) > dtype_bits(wide) ? n->in[i]->type->dtype : wide;
+    if (training && dtype_bits(wide) < 32) /* "computed in float for float16 inputs" */
+        wide = DT_F32;
     for (uint32_t i = 0; i < 5; i++)
-        in[i] = op_cast_to(n->b, in[i], wide);
+        in[i] = op_cast_to(n->b, n->in[i], wide);
+    if (training && !batch_statistics(n, in))
+        return false;
     AttrVal attr = attr_float(epsilon);
-    return node_done(n, op_cast_to(n->b, op_emit(n->b, OP_batch_norm, in, 5, &attr, 1), x->type->dtype));
+    return node_done(n, op_cast_to(n->b, op_emit(n->b, OP_batch_norm, in, 5, &attr, 1), dtype));
 }
 
 static uint32_t axes_from(uint32_t first, uint32_t rank, int64_t *axes)
