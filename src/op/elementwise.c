@@ -34,8 +34,7 @@ static bool pair_of(ShapeArgs *args, unsigned set) { return sh_dtype(args, 0, se
 
 bool shape_bcast(ShapeArgs *args)
 {
-    unsigned set = args->op == OP_prelu ? DS_FLOAT : DS_NUMBER;
-    return pair_of(args, set) && stretch(args, 0, 1, args->in[0]->dtype);
+    return pair_of(args, DS_NUMBER) && stretch(args, 0, 1, args->in[0]->dtype);
 }
 
 bool shape_bcast_bits(ShapeArgs *args)

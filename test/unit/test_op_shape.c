@@ -46,7 +46,7 @@ static const Row rows[] = {
     {OP_isinf, "f64[2]", "", "bool[2]"}, {OP_isinf, "s64[2]", "", "!op_dtype"},
 #define PAIRS(id) {id, "f32[2,1,N] f32[1,3,N]", "", "f32[2,3,N]"}, {id, "f32[2] s32[2]", "", "!op_dtype"}
     PAIRS(OP_add), PAIRS(OP_sub), PAIRS(OP_mul), PAIRS(OP_div), PAIRS(OP_rem), PAIRS(OP_mod), PAIRS(OP_pow), PAIRS(OP_min),
-    PAIRS(OP_max), PAIRS(OP_prelu),
+    PAIRS(OP_max), PAIRS(OP_prelu), {OP_prelu, "u64[2,3] u64[1,3]", "", "u64[2,3]"}, {OP_prelu, "bool[2] bool[2]", "", "!op_dtype"},
     {OP_add, "f32[2,3] f32[2,4]", "", "!op_shape"}, {OP_add, "f32[2,3] f32[3]", "", "!op_shape"},
     {OP_add, "f32[N] f32[M]", "", "!op_shape"}, {OP_add, "f32[N] f32[4]", "", "!op_shape"}, {OP_add, "f32[0] f32[1]", "", "f32[0]"},
     {OP_add, "bool[2] bool[2]", "", "!op_dtype"}, {OP_add, "f32[2] -", "", "!op_shape"},
