@@ -5,7 +5,7 @@
  *     igata_model *model;
  *     igata_status status = igata_open("net.so", NULL, &model);
  *     void *workspace = aligned_alloc(64, igata_workspace(model, 0, 1));
- *     void *io[] = {input, output};                              // inputs, then outputs; 64-byte aligned
+ *     void *io[] = {input, output};                 // inputs, outputs (64-byte aligned), sizes if the entry has any
  *     status = igata_run(model, 0, io, workspace, NULL);
  *
  * igata_open does everything that may fail or block. igata_run, igata_job_begin and igata_work allocate nothing, take
@@ -40,6 +40,7 @@ enum {
     IGATA_E_INDEX = 11,   /* an index was out of range while running: outputs are defined but meaningless */
     IGATA_E_BUSY = 12,    /* the job still runs */
     IGATA_E_THREADS = 13, /* too many threads, or they cannot be started */
+    IGATA_E_SIZE = 14,    /* a size is outside its range, or not what another input says */
     IGATA_STATUS_COUNT
 };
 const char *igata_status_text(igata_status status);
@@ -110,16 +111,23 @@ typedef struct igata_entry {
     const char *name;
     size_t inputs, outputs;
     size_t phases, workspace_bytes, scratch_bytes; /* of the chosen variant; igata_workspace adds the bytes up */
+    size_t sizes;                                  /* numbers that each run is told: see igata_sizes */
 } igata_entry;
 typedef struct igata_value {
     size_t size;
     const char *name;
     int dtype;
     size_t rank;
-    const int64_t *dims;
-    size_t bytes;  /* packed, row-major */
-    size_t offset; /* states: in the state block */
+    const int64_t *dims;   /* -1: decided by the sizes of a run */
+    size_t bytes;          /* packed, row-major, at the bounds */
+    size_t offset;         /* states: in the state block */
+    const int64_t *bounds; /* the largest dims */
 } igata_value;
+typedef struct igata_size {
+    size_t size;
+    const char *name;
+    int64_t lo, hi; /* the range, inclusive */
+} igata_size;
 
 igata_status igata_info(const igata_model *model, igata_model_info *info);
 size_t igata_entry_count(const igata_model *model);
@@ -129,12 +137,19 @@ igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entr
 /* index: inputs first, then outputs, as in io[]. */
 igata_status igata_io_info(const igata_model *model, size_t entry, size_t index, igata_value *info);
 igata_status igata_state_info(const igata_model *model, size_t index, igata_value *info);
+/* A number that a run is told: index below igata_entry.sizes. */
+igata_status igata_size_info(const igata_model *model, size_t entry, size_t index, igata_size *info);
+/* The sizes of a run from the dims of its inputs, shapes[input][axis]; IGATA_E_SIZE if they do not fit the entry. */
+igata_status igata_sizes(const igata_model *model, size_t entry, const int64_t *const shapes[], int64_t sizes[]);
+/* The dims of an input or output (index as in io[]) at these sizes. */
+igata_status igata_shape(const igata_model *model, size_t entry, size_t index, const int64_t sizes[], int64_t dims[]);
 /* Bytes of workspace for a run on `threads` threads, at least 1; 0 for a bad argument. */
 size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads);
 
 /* ---- running on the calling thread ------------------------------------------------------------------------------ */
 
-/* io: inputs, then outputs. state: igata_model_info.state_bytes, NULL if that is 0. */
+/* io: inputs, then outputs, dense and row-major at the sizes of this run; behind them, if igata_entry.sizes is not 0, a
+ * pointer to the sizes (int64_t). state: igata_model_info.state_bytes, NULL if that is 0. */
 igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state);
 /* The same; *error (NULL allowed) becomes the run's error word: (node id << 8 | code) of the first index that was out
  * of range, 0 if none was. */

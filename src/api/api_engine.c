@@ -104,6 +104,41 @@ static bool import_values(igata_session *s, Shaped *shaped, Given *given)
     }
 }
 
+/* Whether one program serves all sizes: its sizes were given as ranges. */
+static bool has_ranges(const igata_session *s)
+{
+    bool ranges = false;
+    for (uint32_t i = 0; i < s->options->dims.len; i++)
+        ranges |= s->options->dims.data[i].lo >= 1 && s->options->dims.data[i].lo < s->options->dims.data[i].hi;
+    return ranges && s->options->engine == ENGINE_COMPILED && !s->has_runner && !s->is_artifact;
+}
+
+static bool is_ranged(const igata_options *o, Str symbol)
+{
+    for (uint32_t i = 0; i < o->dims.len; i++)
+        if (o->dims.data[i].name == symbol && o->dims.data[i].lo < o->dims.data[i].hi)
+            return true;
+    return false;
+}
+
+/* --shape says what a run gets; where a size has a range the program is for all of it. */
+static bool import_ranged(igata_session *s, Shaped *base)
+{
+    Arena *arena = ctx_arena(s->owner->ctx);
+    ShapeBinding *shapes = ARENA_ARRAY(arena, ShapeBinding, s->options->shapes.len + 1);
+    for (uint32_t i = 0; i < s->options->shapes.len; i++) {
+        shapes[i] = s->options->shapes.data[i];
+        int64_t *dims = arena_copy(arena, shapes[i].dim, shapes[i].rank * sizeof *dims);
+        for (uint32_t in = 0; in < s->n_in; in++)
+            for (uint32_t a = 0; s->in[in].name == shapes[i].name && s->in[in].rank == shapes[i].rank && a < shapes[i].rank; a++)
+                dims[a] = is_ranged(s->options, s->in[in].dim[a].symbol) ? -1 : dims[a];
+        shapes[i].dim = dims;
+    }
+    Given given = {.shapes = shapes, .n_shapes = s->options->shapes.len};
+    base->module = api_import(s->owner, s->path, s->from_stdin ? &s->stdin_blob : NULL, s->options, &given, &base->func);
+    return base->module != NULL;
+}
+
 static bool import_shaped(igata_session *s, Shaped *shaped)
 {
     ShapeBinding *shapes = ARENA_ARRAY(ctx_arena(s->owner->ctx), ShapeBinding, s->n_in + 1);
@@ -131,8 +166,16 @@ static igata_status add_io(igata_session *s, Shaped *shaped)
     shaped->n_out = (uint32_t)entry.outputs;
     shaped->out = ARENA_ARRAY(arena, Tensor *, entry.outputs + 1);
     shaped->io = ARENA_ARRAY(arena, void *, entry.inputs + entry.outputs + 1);
-    for (size_t i = 0; i < entry.inputs; i++)
+    const int64_t **shapes = ARENA_ARRAY(arena, const int64_t *, entry.inputs + 1);
+    int64_t *sizes = ARENA_ARRAY(arena, int64_t, entry.sizes + 1);
+    for (size_t i = 0; i < entry.inputs; i++) {
         shaped->io[i] = shaped->in[i]->data;
+        shapes[i] = shaped->in[i]->dim;
+    }
+    shaped->io[entry.inputs + entry.outputs] = sizes;
+    igata_status status = igata_sizes(shaped->model, shaped->entry, shapes, sizes);
+    if (status != IGATA_OK)
+        return api_explain(s, shaped, status, 0);
     for (size_t i = 0; i < entry.outputs; i++) {
         igata_value value = {.size = sizeof value};
         igata_io_info(shaped->model, shaped->entry, entry.inputs + i, &value);
@@ -140,10 +183,9 @@ static igata_status add_io(igata_session *s, Shaped *shaped)
         t->dtype = t->store = dtype_from_onnx(value.dtype);
         t->rank = (uint32_t)value.rank;
         t->count = 1;
-        for (size_t a = 0; a < value.rank; a++) {
-            t->dim[a] = value.dims[a];
-            t->count *= (uint64_t)value.dims[a];
-        }
+        igata_shape(shaped->model, shaped->entry, entry.inputs + i, sizes, t->dim);
+        for (size_t a = 0; a < value.rank; a++)
+            t->count *= (uint64_t)t->dim[a];
         t->data = shaped->io[entry.inputs + i] = api_aligned(arena, value.bytes);
         shaped->out[i] = t;
         names[i] = str_intern(s->owner->ctx, value.name);
@@ -217,15 +259,45 @@ static igata_status make_pool(igata_session *s)
                               : api_status(diag_report(s->owner->ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
 }
 
+/* The program for all sizes, made when it is needed first. */
+static igata_status make_base(igata_session *s)
+{
+    Shaped *base = ARENA_NEW(ctx_arena(s->owner->ctx), Shaped);
+    igata_status status = import_ranged(s, base) ? compile_shaped(s, base) : IGATA_E_MODEL;
+    if (status == IGATA_OK) {
+        s->base = base;
+        return status;
+    }
+    igata_close(base->model);
+    api_temp_close(&base->artifact);
+    return status;
+}
+
+static void use_base(const igata_session *s, Shaped *shaped)
+{
+    shaped->module = s->base->module;
+    shaped->func = s->base->func;
+    shaped->program = s->base->program;
+    shaped->model = s->base->model;
+    shaped->entry = s->base->entry;
+    shaped->stats = s->base->stats;
+}
+
 igata_status engine_prepare(igata_session *s, Shaped *shaped)
 {
     bool reference = s->options->engine == ENGINE_REF32 || s->options->engine == ENGINE_F64;
     igata_status status = IGATA_OK;
-    if (!s->is_artifact && !import_shaped(s, shaped))
+    if (has_ranges(s) && !s->base)
+        status = make_base(s);
+    if (status != IGATA_OK)
+        return status;
+    if (s->base)
+        use_base(s, shaped);
+    else if (!import_shaped(s, shaped))
         return IGATA_E_MODEL;
     if (reference)
         return IGATA_OK;
-    if (!s->is_artifact)
+    if (!s->base)
         status = compile_shaped(s, shaped);
     if (status == IGATA_OK && s->has_runner)
         return runner_prepare(s, shaped);

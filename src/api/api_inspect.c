@@ -118,11 +118,14 @@ static void add_line(Listing *l, uint32_t p)
     text_addf(&l->text, "%s\n", tail);
 }
 
-static void add_type(Text *text, const ArtValue *v)
+static void add_type(Text *text, const ArtEntry *e, const ArtValue *v)
 {
     text_addf(text, "%s[", dtype_name(v->dtype));
     for (uint32_t a = 0; a < v->rank; a++)
-        text_addf(text, "%s%" PRId64, a ? "," : "", v->dims[a]);
+        if (v->dim_size[a])
+            text_addf(text, "%s%s", a ? "," : "", e->sizes[v->dim_size[a] - 1].name);
+        else
+            text_addf(text, "%s%" PRId64, a ? "," : "", v->dims[a]);
     text_add(text, "]");
 }
 
@@ -158,16 +161,18 @@ static void add_entry(Listing *l)
     const ArtBody *body = l->body;
     text_addf(&l->text, "\nentry %s on %s: %u kernels in %u phases\n", e->name, l->variant->name, l->variant->n_kernels, body->n_phases);
     add_dtypes(l);
+    for (uint32_t i = 0; i < e->n_symbols; i++)
+        text_addf(&l->text, "size %s : %" PRId64 "..%" PRId64 "\n", e->sizes[i].name, e->sizes[i].lo, e->sizes[i].hi);
     for (uint32_t i = 0; i < e->n_inputs; i++) {
         text_addf(&l->text, "in %%%s : ", e->inputs[i].name);
-        add_type(&l->text, &e->inputs[i]);
+        add_type(&l->text, e, &e->inputs[i]);
         text_add(&l->text, "\n");
     }
     for (uint32_t p = 0; p < body->n_phases; p++)
         add_line(l, p);
     for (uint32_t i = 0; i < e->n_outputs; i++) {
         text_addf(&l->text, "out %%%s : ", e->outputs[i].name);
-        add_type(&l->text, &e->outputs[i]);
+        add_type(&l->text, e, &e->outputs[i]);
         text_add(&l->text, "\n");
     }
     text_addf(&l->text, "\nplan: peak %" PRIu64 " bytes, lower bound %" PRIu64 " bytes", body->peak_bytes, body->lower_bound_bytes);
@@ -248,6 +253,9 @@ static void json_values(Text *text, const char *key, const ArtValue *values, uin
         add_field(text, "name", values[i].name);
         text_addf(text, ", \"dtype\": \"%s\", \"shape\": [", dtype_name(values[i].dtype));
         for (uint32_t a = 0; a < values[i].rank; a++)
+            text_addf(text, "%s%" PRId64, a ? ", " : "", values[i].dim_size[a] ? -1 : values[i].dims[a]);
+        text_add(text, "], \"bounds\": [");
+        for (uint32_t a = 0; a < values[i].rank; a++)
             text_addf(text, "%s%" PRId64, a ? ", " : "", values[i].dims[a]);
         text_add(text, "]}");
     }
@@ -281,7 +289,13 @@ static void json_entries(Listing *l)
         json_values(&l->text, "inputs", e->inputs, e->n_inputs);
         text_add(&l->text, ", ");
         json_values(&l->text, "outputs", e->outputs, e->n_outputs);
-        text_add(&l->text, ", \"phases\": [");
+        text_add(&l->text, ", \"sizes\": [");
+        for (uint32_t s = 0; s < e->n_symbols; s++) {
+            text_add(&l->text, s ? ", {" : "{");
+            add_field(&l->text, "name", e->sizes[s].name);
+            text_addf(&l->text, ", \"lo\": %" PRId64 ", \"hi\": %" PRId64 "}", e->sizes[s].lo, e->sizes[s].hi);
+        }
+        text_add(&l->text, "], \"phases\": [");
         for (uint32_t p = 0; p < l->body->n_phases; p++)
             text_addf(&l->text, "%s{\"kernel\": %u, \"tiles\": %" PRIu64 "}", p ? ", " : "", l->body->phases[p].kernel,
                       l->body->phases[p].tiles);

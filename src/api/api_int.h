@@ -114,7 +114,7 @@ typedef struct TempFile {
 /* A model compiled, or ready to evaluate, for one set of input shapes. */
 typedef struct Shaped {
     struct Shaped *next;
-    const Tensor *key; /* one per input: dtype and sizes */
+    const Tensor *key; /* one per input: dtype and sizes; NULL: of a base */
     const bool *fixed; /* per input: it is a constant in this program, as sizes depend on it; NULL: none */
     Module *module;    /* as imported; NULL for an artifact */
     Func *func;
@@ -144,6 +144,7 @@ struct igata_session {
     Declared *in, *out;
     uint32_t n_in, n_out;
     Shaped *shaped, *current;
+    Shaped *base; /* an opened artifact, or a model compiled once for ranges of sizes: what all others run; NULL: none (yet) */
     Arena *run_arena;
 };
 

@@ -104,10 +104,10 @@ static igata_status declare_artifact(igata_session *s)
             (Declared){.name = str_intern(ctx, value.name), .dtype = dtype_from_onnx(value.dtype), .has_rank = true,
                        .rank = (uint32_t)value.rank, .dim = dims};
     }
-    s->shaped = ARENA_NEW(arena, Shaped);
-    s->shaped->model = s->artifact;
-    s->shaped->entry = (size_t)entry;
-    s->shaped->stats.open_us = open_us;
+    s->base = ARENA_NEW(arena, Shaped);
+    s->base->model = s->artifact;
+    s->base->entry = (size_t)entry;
+    s->base->stats.open_us = open_us;
     return IGATA_OK;
 }
 
@@ -190,11 +190,14 @@ void igata_session_close(igata_session *s)
         igata_pool_destroy(s->pool);
     }
     for (Shaped *shaped = s->shaped; shaped; shaped = shaped->next) {
-        if (shaped->model != s->artifact)
+        if (!s->base || shaped->model != s->base->model)
             igata_close(shaped->model);
         api_temp_close(&shaped->artifact);
     }
-    igata_close(s->artifact);
+    if (s->base) {
+        igata_close(s->base->model);
+        api_temp_close(&s->base->artifact);
+    }
     if (s->run_arena)
         arena_destroy(s->run_arena);
     if (s->next)
@@ -244,6 +247,9 @@ static int64_t symbol_size(const TypeCall *c, Str symbol)
             if (d->dim[a].size < 0 && d->dim[a].symbol == symbol && o->shapes.data[i].dim[a] >= 0)
                 return o->shapes.data[i].dim[a];
     }
+    for (uint32_t i = 0; i < o->dims.len; i++) /* the largest of a range */
+        if (o->dims.data[i].name == symbol && o->dims.data[i].lo >= 1)
+            return o->dims.data[i].hi;
     return -1;
 }
 
@@ -381,8 +387,6 @@ static uint64_t input_bytes(Context *ctx, const Tensor *t)
 /* Types, sizes, and the values that sizes depend on. */
 static bool same_key(Context *ctx, const Shaped *shaped, const Tensor *tensors, uint32_t n)
 {
-    if (!shaped->key) /* an artifact has one set, which was checked */
-        return true;
     for (uint32_t i = 0; i < n; i++)
         if (shaped->key[i].dtype != tensors[i].dtype || shaped->key[i].rank != tensors[i].rank ||
             memcmp(shaped->key[i].dim, tensors[i].dim, sizeof(int64_t) * tensors[i].rank) != 0)
@@ -444,8 +448,8 @@ static igata_status bind_body(void *arg)
         copy_inputs(s, shaped, tensors); /* the import may need values */
         igata_status status = engine_prepare(s, shaped);
         if (status != IGATA_OK) {
-            s->shaped = shaped == s->shaped && shaped->key ? shaped->next : s->shaped;
-            igata_close(shaped->key ? shaped->model : NULL);
+            s->shaped = shaped->next;
+            igata_close(s->base ? NULL : shaped->model);
             api_temp_close(&shaped->artifact);
             return status;
         }

@@ -17,11 +17,19 @@
 
 typedef enum ArtMachine { ART_X86_64, ART_AARCH64 } ArtMachine;
 
+typedef struct ArtSize { /* ArtRecSize: a number that a run decides */
+    ArtSizeOp op;
+    const char *name;
+    uint32_t a, b;
+    int64_t lo, hi;
+} ArtSize;
+
 typedef struct ArtValue { /* an input, output or state */
     const char *name;
     DType dtype;
     uint32_t rank;
-    const int64_t *dims;
+    const int64_t *dims;      /* the largest sizes */
+    const uint32_t *dim_size; /* NULL, or per axis 0 or 1 + number of the entry's size that it has in a run */
     uint64_t offset; /* states only: in the state block, a multiple of ART_ALIGN */
 } ArtValue;
 
@@ -48,6 +56,8 @@ typedef struct ArtEntry {
     const char *name;
     const ArtValue *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
+    const ArtSize *sizes; /* symbols first */
+    uint32_t n_sizes, n_symbols;
 } ArtEntry;
 
 typedef struct ArtBody {             /* an entry as one variant computes it */

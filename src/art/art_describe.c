@@ -59,7 +59,9 @@ typedef struct Describe {
     VEC(ArtRecEntry) entries;
     VEC(ArtRecBody) bodies;
     VEC(ArtRecValue) values;
-    VEC(int64_t) dims;
+    VEC(int64_t) dims, bounds;
+    VEC(uint32_t) dim_sizes;
+    VEC(ArtRecSize) sizes;
     VEC(ArtRecPhase) phases;
     VEC(ArtRecBuf) bufs;
     VEC(ArtRecKernel) kernels;
@@ -97,8 +99,12 @@ static bool describe_value(Describe *d, const ArtValue *v, const char *what, Art
     if (!good || !dtype_bytes(v->dtype, n, &rec->bytes))
         return diag_report(d->ctx, 0, DIAG_art_limit,
                            str_format(d->ctx, "%s '%s' has no static packed size", what, art_or_empty(v->name)));
-    for (uint32_t i = 0; i < v->rank; i++)
-        vec_push(d->arena, &d->dims, v->dims[i]);
+    for (uint32_t i = 0; i < v->rank; i++) {
+        uint32_t size = v->dim_size ? v->dim_size[i] : 0;
+        vec_push(d->arena, &d->dims, size ? -1 : v->dims[i]);
+        vec_push(d->arena, &d->bounds, v->dims[i]);
+        vec_push(d->arena, &d->dim_sizes, size);
+    }
     return true;
 }
 
@@ -115,9 +121,22 @@ static bool describe_values(Describe *d, const ArtValue *values, uint32_t n, con
 
 static bool describe_entry(Describe *d, const ArtEntry *e)
 {
-    ArtRecEntry rec = {
-        .name = add_text(d, e->name), .n_inputs = e->n_inputs, .n_outputs = e->n_outputs, .first_value = d->values.len};
+    ArtRecEntry rec = {.name = add_text(d, e->name),
+                       .n_inputs = e->n_inputs,
+                       .n_outputs = e->n_outputs,
+                       .first_value = d->values.len,
+                       .first_size = d->sizes.len,
+                       .n_sizes = e->n_sizes,
+                       .n_symbols = e->n_symbols};
     vec_push(d->arena, &d->entries, rec);
+    if (e->n_sizes > ART_MAX_SIZES)
+        return diag_report(d->ctx, 0, DIAG_art_limit,
+                           str_format(d->ctx, "%u sizes depend on the run, at most %d are supported", e->n_sizes, ART_MAX_SIZES));
+    for (uint32_t i = 0; i < e->n_sizes; i++) {
+        const ArtSize *s = &e->sizes[i];
+        ArtRecSize size = {s->op, add_text(d, s->name), s->a, s->b, s->lo, s->hi};
+        vec_push(d->arena, &d->sizes, size);
+    }
     return describe_values(d, e->inputs, e->n_inputs, "input") &&
            describe_values(d, e->outputs, e->n_outputs, "output");
 }
@@ -195,6 +214,9 @@ static ArtHeader *assemble(Describe *d, ArtHeader *head)
         {&head->entries, d->entries.data, d->entries.len, sizeof(ArtRecEntry)},
         {&head->values, d->values.data, d->values.len, sizeof(ArtRecValue)},
         {&head->dims, d->dims.data, d->dims.len, sizeof(int64_t)},
+        {&head->bounds, d->bounds.data, d->bounds.len, sizeof(int64_t)},
+        {&head->dim_sizes, d->dim_sizes.data, d->dim_sizes.len, sizeof(uint32_t)},
+        {&head->sizes, d->sizes.data, d->sizes.len, sizeof(ArtRecSize)},
         {&head->bodies, d->bodies.data, d->bodies.len, sizeof(ArtRecBody)},
         {&head->phases, d->phases.data, d->phases.len, sizeof(ArtRecPhase)},
         {&head->bufs, d->bufs.data, d->bufs.len, sizeof(ArtRecBuf)},

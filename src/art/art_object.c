@@ -219,6 +219,10 @@ static bool check_image(Context *ctx, const ArtImage *image, const char *prefix)
                                       image->n_variants, image->n_entries));
     if (art_weights_bytes(image) > INT32_MAX)
         return diag_report(ctx, 0, DIAG_art_limit, "the constants of an object must fit in 2 GiB");
+    if (image->entries[0].n_symbols)
+        return diag_report(ctx, 0, DIAG_art_limit,
+                           str_format(ctx, "the run function of an object has fixed sizes: give one for '%s', or write a .so",
+                                      image->entries[0].sizes[0].name));
     if (image->entries[0].n_inputs > 4096 || image->entries[0].n_outputs > 4096)
         return diag_report(ctx, 0, DIAG_art_limit,
                            "the run function of an object takes at most 4096 inputs and outputs");

@@ -25,7 +25,8 @@ static ArtValue *read_values(Arena *arena, const ArtHeader *h, const ArtRecValue
         values[i] = (ArtValue){.name = art_text(h, recs[i].name),
                                .dtype = dtype_from_onnx(recs[i].dtype),
                                .rank = recs[i].rank,
-                               .dims = ART_TABLE(h, dims, int64_t) + recs[i].first_dim,
+                               .dims = ART_TABLE(h, bounds, int64_t) + recs[i].first_dim,
+                               .dim_size = ART_TABLE(h, dim_sizes, uint32_t) + recs[i].first_dim,
                                .offset = recs[i].offset};
     return values;
 }
@@ -53,6 +54,15 @@ static ArtPlan *read_plan(Arena *arena, const ArtHeader *h, const ArtRecBody *e)
     return plan;
 }
 
+static ArtSize *read_sizes(Arena *arena, const ArtHeader *h, const ArtRecEntry *e)
+{
+    ArtSize *sizes = ARENA_ARRAY(arena, ArtSize, (size_t)e->n_sizes + 1);
+    const ArtRecSize *recs = ART_TABLE(h, sizes, ArtRecSize) + e->first_size;
+    for (uint32_t i = 0; i < e->n_sizes; i++)
+        sizes[i] = (ArtSize){(ArtSizeOp)recs[i].op, art_text(h, recs[i].name), recs[i].a, recs[i].b, recs[i].lo, recs[i].hi};
+    return sizes;
+}
+
 static void read_entries(Arena *arena, const ArtHeader *h, ArtImage *image)
 {
     ArtEntry *entries = ARENA_ARRAY(arena, ArtEntry, (size_t)h->entries.count + 1);
@@ -64,7 +74,10 @@ static void read_entries(Arena *arena, const ArtHeader *h, ArtImage *image)
                                 .inputs = read_values(arena, h, values, e->n_inputs),
                                 .outputs = read_values(arena, h, values + e->n_inputs, e->n_outputs),
                                 .n_inputs = e->n_inputs,
-                                .n_outputs = e->n_outputs};
+                                .n_outputs = e->n_outputs,
+                                .sizes = read_sizes(arena, h, e),
+                                .n_sizes = e->n_sizes,
+                                .n_symbols = e->n_symbols};
     }
     image->entries = entries;
     image->n_entries = h->entries.count;

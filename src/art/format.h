@@ -25,12 +25,13 @@
 
 #define ART_MAGIC "IGATA\r\n\032"
 #define ART_TRAILER_MAGIC "IGATAEND"
-#define ART_FORMAT_VERSION 2
+#define ART_FORMAT_VERSION 3
 #define ART_NOTE_NAME "igata" /* 6 bytes with NUL; the description starts 20 bytes into the note */
 #define ART_NOTE_TYPE 1
 #define ART_SYMBOL "igata_artifact"
 #define ART_MAX_BUFS 256 /* buffers of one phase: their addresses lie on the stack of a run (2 KB) */
 #define ART_MAX_RANK 64
+#define ART_MAX_SIZES 256 /* of one entry: their values lie on the stack where shapes are asked for (2 KB) */
 #define ART_ALIGN 64    /* of every io, workspace, state and scratch address */
 #define ART_FLAG_FTZ 1u /* subnormals are flushed while running (--ftz) */
 
@@ -42,6 +43,7 @@ typedef enum ArtBufKind {
     ART_OUTPUT,    /* io[inputs + index] */
     ART_WEIGHTS,   /* the weights segment */
     ART_STATE,     /* the caller's state block */
+    ART_SIZES,     /* io[inputs + outputs]: the values of the entry's symbols */
     ART_BUF_KINDS
 } ArtBufKind;
 
@@ -53,15 +55,36 @@ typedef uint32_t ArtText; /* offset in the string table; texts end with NUL; 0 i
 typedef struct ArtRef {
     uint32_t at, count;
 } ArtRef;
+/* A number that the sizes of a run decide. The first n_symbols of an entry are what its caller says; the others follow from
+ * records before them. A run with a value outside [lo, hi] is refused. */
+typedef enum ArtSizeOp {
+    ART_SIZE_SYMBOL,
+    ART_SIZE_NUMBER, /* lo */
+    ART_SIZE_ADD,
+    ART_SIZE_MUL,
+    ART_SIZE_FLOORDIV,
+    ART_SIZE_MOD, /* sign of the divisor */
+    ART_SIZE_MIN,
+    ART_SIZE_MAX,
+    ART_SIZE_OPS
+} ArtSizeOp;
+typedef struct ArtRecSize {
+    uint32_t op;
+    ArtText name;  /* of a symbol; else text of the expression, or "" */
+    uint32_t a, b; /* operands: numbers of earlier records of the entry */
+    int64_t lo, hi;
+} ArtRecSize;
 typedef struct ArtRecValue { /* an input, an output or a state */
     ArtText name;
     uint32_t dtype; /* ONNX TensorProto.DataType */
-    uint32_t rank, first_dim;
-    uint64_t bytes, offset; /* packed, row-major; offset: of a state in the state block */
+    uint32_t rank;
+    uint32_t first_dim;     /* in `dims`: sizes, -1 where the run decides; in `bounds` the largest, in `dim_sizes` 1 + record */
+    uint64_t bytes, offset; /* packed, row-major, at the largest sizes; offset: of a state in the state block */
 } ArtRecValue;
 typedef struct ArtRecEntry {
     ArtText name;
     uint32_t n_inputs, n_outputs, first_value; /* inputs, then outputs, in `values` */
+    uint32_t first_size, n_sizes, n_symbols, reserved;
 } ArtRecEntry;
 typedef struct ArtRecBody { /* an entry as one variant computes it */
     uint32_t first_phase, n_phases, first_plan, n_plan;
@@ -113,6 +136,7 @@ typedef struct ArtHeader {
     uint64_t build_id; /* first 8 bytes of the build id, to tell a mapped file from the loaded one */
     ArtText igata_version, triple, opt_level, reserved;
     ArtRef strings, entries, values, dims, bodies, phases, bufs, kernels, variants, weight_list, plan, states, nodes;
+    ArtRef bounds, dim_sizes, sizes;
     uint8_t model_sha256[32], options_sha256[32], compiler_sha256[32];
 } ArtHeader;
 typedef struct ArtTrailer {
@@ -120,10 +144,11 @@ typedef struct ArtTrailer {
     uint8_t sha256[32];
 } ArtTrailer;
 
-_Static_assert(sizeof(ArtRecValue) == 32 && sizeof(ArtRecEntry) == 16 && sizeof(ArtRecBody) == 48, "file format");
+_Static_assert(sizeof(ArtRecValue) == 32 && sizeof(ArtRecEntry) == 32 && sizeof(ArtRecBody) == 48, "file format");
 _Static_assert(sizeof(ArtRecPhase) == 24 && sizeof(ArtRecBuf) == 16 && sizeof(ArtRecKernel) == 40, "file format");
 _Static_assert(sizeof(ArtRecVariant) == 24 && sizeof(ArtRecWeight) == 24 && sizeof(ArtRecPlan) == 32, "file format");
-_Static_assert(sizeof(ArtRecNode) == 8 && sizeof(ArtHeader) == 288 && sizeof(ArtTrailer) == 40, "file format");
+_Static_assert(sizeof(ArtRecNode) == 8 && sizeof(ArtRecSize) == 32, "file format");
+_Static_assert(sizeof(ArtHeader) == 312 && sizeof(ArtTrailer) == 40, "file format");
 
 /* CPU features a variant may require. The numbers are part of the format. CPUID places: Intel SDM vol. 2A, CPUID. */
 #define ART_CPU_X86_FEATURES(F)                                                                                        \
@@ -169,6 +194,50 @@ static inline bool art_in(uint64_t offset, uint64_t bytes, uint64_t limit)
     return offset <= limit && bytes <= limit - offset;
 }
 
+static inline bool art_size_value(const ArtRecSize *r, int64_t a, int64_t b, int64_t *value)
+{
+    bool divides = r->op == ART_SIZE_FLOORDIV || r->op == ART_SIZE_MOD;
+    if (divides && (b == 0 || b == -1)) /* no size is negated */
+        return false;
+    int64_t quotient = divides ? a / b - (a % b != 0 && (a < 0) != (b < 0)) : 0;
+    switch (r->op) { /* op-switch: of a record, no node */
+    case ART_SIZE_NUMBER:
+        *value = r->lo;
+        return true;
+    case ART_SIZE_ADD:
+        return !__builtin_add_overflow(a, b, value);
+    case ART_SIZE_MUL:
+        return !__builtin_mul_overflow(a, b, value);
+    case ART_SIZE_FLOORDIV:
+        *value = quotient;
+        return true;
+    case ART_SIZE_MOD:
+        *value = a - b * quotient;
+        return true;
+    case ART_SIZE_MIN:
+        *value = a < b ? a : b;
+        return true;
+    default:
+        *value = a > b ? a : b;
+        return true;
+    }
+}
+
+/* All numbers of a checked entry from those of its symbols; false if one leaves its range. */
+static inline bool art_find_sizes(const ArtHeader *h, const ArtRecEntry *e, const int64_t *symbols, int64_t *value)
+{
+    const ArtRecSize *size = ART_TABLE(h, sizes, ArtRecSize) + e->first_size;
+    for (uint32_t i = 0; i < e->n_sizes; i++) {
+        bool operands = size[i].op > ART_SIZE_NUMBER;
+        value[i] = i < e->n_symbols ? symbols[i] : 0;
+        if (i >= e->n_symbols && !art_size_value(&size[i], operands ? value[size[i].a] : 0, operands ? value[size[i].b] : 0, &value[i]))
+            return false;
+        if (value[i] < size[i].lo || value[i] > size[i].hi)
+            return false;
+    }
+    return true;
+}
+
 /* The name of a node by its id, or NULL. */
 static inline const char *art_node_name(const ArtHeader *h, uint64_t id)
 {
@@ -191,9 +260,14 @@ static inline bool art_check_table(const ArtHeader *h, ArtRef ref, size_t record
     return ref.at % align == 0 && ref.at >= sizeof(ArtHeader) && art_in(ref.at, (uint64_t)ref.count * record, h->bytes);
 }
 
-static inline bool art_check_value(const ArtHeader *h, const ArtRecValue *v)
+static inline bool art_check_value(const ArtHeader *h, const ArtRecValue *v, uint32_t n_sizes)
 {
-    return v->name < h->strings.count && v->rank <= ART_MAX_RANK && art_in(v->first_dim, v->rank, h->dims.count);
+    if (v->name >= h->strings.count || v->rank > ART_MAX_RANK || !art_in(v->first_dim, v->rank, h->dims.count))
+        return false;
+    for (uint32_t d = 0; d < v->rank; d++)
+        if (ART_TABLE(h, dim_sizes, uint32_t)[v->first_dim + d] > n_sizes)
+            return false;
+    return true;
 }
 
 static inline bool art_check_phase(const ArtHeader *h, const ArtRecVariant *v, const ArtRecEntry *e,
@@ -229,6 +303,10 @@ static inline bool art_check_phase(const ArtHeader *h, const ArtRecVariant *v, c
             if (b->index >= e->n_outputs)
                 return false;
             limit = values[e->n_inputs + b->index].bytes;
+            break;
+        case ART_SIZES:
+            if (e->n_symbols == 0 || b->index)
+                return false;
             break;
         default:
             return false;
@@ -266,16 +344,37 @@ static inline bool art_check_variant(const ArtHeader *h, const ArtRecVariant *v)
     return true;
 }
 
+static inline bool art_check_sizes(const ArtHeader *h, const ArtRecEntry *e)
+{
+    const ArtRecSize *size = ART_TABLE(h, sizes, ArtRecSize) + e->first_size;
+    if (!art_in(e->first_size, e->n_sizes, h->sizes.count) || e->n_symbols > e->n_sizes || e->n_sizes > ART_MAX_SIZES)
+        return false;
+    for (uint32_t i = 0; i < e->n_sizes; i++)
+        if (size[i].op >= ART_SIZE_OPS || (size[i].op == ART_SIZE_SYMBOL) != (i < e->n_symbols) ||
+            size[i].name >= h->strings.count || size[i].lo > size[i].hi ||
+            (size[i].op > ART_SIZE_NUMBER && (size[i].a >= i || size[i].b >= i)))
+            return false;
+    return true;
+}
+
 static inline bool art_check_entry(const ArtHeader *h, const ArtRecEntry *e)
 {
-    return e->name < h->strings.count &&
-           art_in(e->first_value, (uint64_t)e->n_inputs + e->n_outputs, h->values.count);
+    if (e->name >= h->strings.count || !art_in(e->first_value, (uint64_t)e->n_inputs + e->n_outputs, h->values.count) ||
+        !art_check_sizes(h, e))
+        return false;
+    for (uint32_t i = 0; i < e->n_inputs + e->n_outputs; i++)
+        if (!art_check_value(h, ART_TABLE(h, values, ArtRecValue) + e->first_value + i, e->n_sizes))
+            return false;
+    return true;
 }
 
 static inline bool art_check_tables(const ArtHeader *h)
 {
     return art_check_table(h, h->strings, 1, 1) && art_check_table(h, h->entries, sizeof(ArtRecEntry), 8) &&
            art_check_table(h, h->values, sizeof(ArtRecValue), 8) && art_check_table(h, h->dims, 8, 8) &&
+           art_check_table(h, h->bounds, 8, 8) && art_check_table(h, h->dim_sizes, 4, 8) &&
+           h->bounds.count == h->dims.count && h->dim_sizes.count == h->dims.count &&
+           art_check_table(h, h->sizes, sizeof(ArtRecSize), 8) &&
            art_check_table(h, h->bodies, sizeof(ArtRecBody), 8) &&
            art_check_table(h, h->phases, sizeof(ArtRecPhase), 8) && art_check_table(h, h->bufs, sizeof(ArtRecBuf), 8) &&
            art_check_table(h, h->kernels, sizeof(ArtRecKernel), 8) &&
@@ -300,12 +399,9 @@ static inline bool art_check(const ArtHeader *h, uint64_t available)
         h->opt_level >= texts || h->state_bytes > UINT64_C(1) << 56 ||
         !art_in(h->weights_offset, h->weights_bytes, h->file_bytes) || h->file_bytes < sizeof(ArtTrailer))
         return false;
-    for (uint32_t i = 0; i < h->values.count; i++)
-        if (!art_check_value(h, ART_TABLE(h, values, ArtRecValue) + i))
-            return false;
     for (uint32_t i = 0; i < h->states.count; i++) {
         const ArtRecValue *s = ART_TABLE(h, states, ArtRecValue) + i;
-        if (!art_check_value(h, s) || !art_in(s->offset, s->bytes, h->state_bytes))
+        if (!art_check_value(h, s, 0) || !art_in(s->offset, s->bytes, h->state_bytes))
             return false;
     }
     for (uint32_t i = 0; i < h->entries.count; i++)

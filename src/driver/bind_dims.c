@@ -15,6 +15,20 @@ typedef struct Sizes {
 
 static const Dim *bound(void *user, const Sym *sym) { return map_get(((const Sizes *)user)->size, sym->id); }
 
+/* A size that a shape gave has to be in the range; a low end of 0 leaves the symbol's own. */
+static bool set_range(Sizes *b, const Sym *sym, int64_t lo, int64_t hi)
+{
+    void **slot = map_slot(b->size, sym->id);
+    int64_t size;
+    lo = lo ? lo : sym->lo;
+    if (*slot && dim_is_const(*slot, &size))
+        return (size >= lo && size <= hi) || diag_report(b->ctx, 0, DIAG_driver_bind, "", sym->name, (long long)size);
+    if (lo < sym->lo || hi > sym->hi || lo > hi)
+        return diag_report(b->ctx, 0, DIAG_driver_bind, "", sym->name, (long long)(lo < sym->lo ? lo : hi));
+    *slot = (void *)(uintptr_t)dim_sym(b->ctx, module_replace_sym(b->func->module, sym, lo, hi));
+    return true;
+}
+
 static bool set_size(Sizes *b, Str input, const Sym *sym, int64_t size)
 {
     void **slot = map_slot(b->size, sym->id);
@@ -112,6 +126,12 @@ bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options)
     }
     for (uint32_t i = 0; ok && i < options->n_shapes; i++)
         ok = bind_shape(&b, &options->shapes[i]);
+    for (uint32_t i = 0; ok && i < options->n_dims; i++) {
+        const DimBinding *dim = &options->dims[i];
+        Sym *sym = module_find_sym(module, dim->name);
+        if (sym && dim->lo < dim->hi)
+            ok = set_range(&b, sym, dim->lo, dim->hi);
+    }
     for (uint32_t i = 0; ok && i < module->funcs.len; i++)
         ok = rebind_region(&b, tmp, module->funcs.data[i]->body);
     arena_destroy(tmp);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define MAX_BYTES (UINT64_C(1) << 36) /* of one value whose size has a range */
+
 static bool verify_schedule(void *user, PassLevel level, const Unit *unit)
 {
     (void)user;
@@ -101,28 +103,80 @@ bool driver_optimize(Context *ctx, Module *module, const DriverOptions *options,
     return run_passes(ctx, &unit, options, &options->pass, pipeline.tensor, &n_optional, &stopped, times);
 }
 
-static bool shapes_are_static(Context *ctx, const Func *func)
+/* ---- sizes: numbers, or expressions of symbols that have a range and are the size of an input's axis --------------------------------- */
+
+typedef struct Sizes {
+    const Func *func;
+    bool all; /* every symbol met is some input's axis, or has a range */
+} Sizes;
+
+static bool is_axis(const Func *func, const Sym *sym)
 {
-    bool ok = true;
     for (uint32_t i = 0; i < func->body->params.len; i++) {
         const Type *type = func->body->params.data[i]->type;
-        if (type->kind != TY_TENSOR) {
-            ok = diag_report(ctx, 0, DIAG_driver_not_tensor, func->in_names[i]);
-        } else if (!type_is_static(type)) {
-            Text text;
-            text_init(&text, func->module->arena);
-            type_print(&text, type);
-            ok = diag_report(ctx, 0, DIAG_driver_symbolic, func->in_names[i], text.data);
-        }
+        for (uint32_t a = 0; type->kind == TY_TENSOR && a < type->rank; a++)
+            if (type->dim[a] == dim_sym(func->module->ctx, sym))
+                return true;
     }
+    return false;
+}
+
+static const Dim *look_at_sym(void *user, const Sym *sym)
+{
+    Sizes *s = user;
+    s->all = s->all && is_axis(s->func, sym);
+    return NULL;
+}
+
+/* Whether the caller of a run can say all of the type's sizes, and the largest have a place in memory. */
+static bool type_is_ready(const Func *func, const Type *type)
+{
+    Sizes s = {.func = func, .all = true};
+    uint64_t count, bytes;
+    if (type->kind != TY_TENSOR || !type_count_bound(type, &count) || !dtype_bytes(type->dtype, count, &bytes))
+        return false;
+    type_bind(func->module->ctx, type, look_at_sym, &s);
+    return s.all && (type_is_static(type) || bytes <= MAX_BYTES);
+}
+
+static Str type_text(const Func *func, const Type *type)
+{
+    Text text;
+    text_init(&text, func->module->arena);
+    type_print(&text, type);
+    return text.data;
+}
+
+static const Dim *check_range(void *user, const Sym *sym)
+{
+    Sizes *s = user;
+    s->all &= sym->lo >= 1 && sym->hi < INT32_MAX;
+    return NULL;
+}
+
+static bool input_is_ready(Context *ctx, const Func *func, uint32_t i, bool eager)
+{
+    const Type *type = func->body->params.data[i]->type;
+    Sizes s = {.func = func, .all = true};
+    if (type->kind != TY_TENSOR)
+        return diag_report(ctx, 0, DIAG_driver_not_tensor, func->in_names[i]);
+    type_bind(ctx, type, check_range, &s);
+    if (!s.all || (eager && !type_is_static(type)))
+        return diag_report(ctx, 0, DIAG_driver_symbolic, func->in_names[i], type_text(func, type));
+    return type_is_ready(func, type) || diag_report(ctx, 0, DIAG_driver_range, func->in_names[i], type_text(func, type));
+}
+
+static bool shapes_are_ready(Context *ctx, const Func *func, bool eager)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < func->body->params.len; i++)
+        ok &= input_is_ready(ctx, func, i, eager);
+    if (!ok)
+        return false;
     REGION_FOREACH(node, func->body)
-        for (uint32_t i = 0; ok && i < node->n_out; i++)
-            if (node->out[i].type->kind != TY_TENSOR || !type_is_static(node->out[i].type)) {
-                Text text;
-                text_init(&text, func->module->arena);
-                type_print(&text, node->out[i].type);
-                ok = diag_report(ctx, node->loc, DIAG_driver_dynamic, op_info[node->op].name, text.data);
-            }
+        for (uint32_t i = 0; i < node->n_out; i++)
+            if (!type_is_ready(func, node->out[i].type))
+                ok = diag_report(ctx, node->loc, DIAG_driver_dynamic, op_info[node->op].name, type_text(func, node->out[i].type));
     return ok;
 }
 
@@ -162,7 +216,7 @@ Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOp
         return NULL;
     if (stopped)
         return p;
-    if (!shapes_are_static(ctx, func))
+    if (!shapes_are_ready(ctx, func, options->pass.eager))
         return NULL;
     for (uint32_t i = 0; i < options->n_targets; i++)
         if (!compile_variant(p, options->target[i], n_optional)) {
@@ -194,7 +248,7 @@ bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOpt
     for (uint32_t i = 0; ok && !stopped && names[i]; i++) {
         const char *const one[] = {names[i], NULL};
         if (driver_find_pass(names[i])->level != LEVEL_TENSOR && !unit.schedule) {
-            if (!shapes_are_static(ctx, func))
+            if (!shapes_are_ready(ctx, func, options->pass.eager))
                 return false;
             unit.schedule = sched_create(ctx, module, func);
         } else if (driver_find_pass(names[i])->level == LEVEL_TENSOR && unit.schedule) {

@@ -50,7 +50,7 @@ const PassDef *driver_find_pass(const char *id); /* of any level; NULL if there 
 Func *driver_entry(Context *ctx, Module *module, const char *name);
 /* Makes values outputs as well: name is an output's source node, or "all" for every tensor value. False after reporting. */
 bool driver_also_output(Context *ctx, Func *func, const char *name);
-/* Gives the symbols of a module the sizes that options name (dims, and the shapes of func's inputs). False after reporting. */
+/* Gives the symbols of a module the sizes and ranges that options name (dims, and the shapes of func's inputs). False after reporting. */
 bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options);
 /* Runs passes by name on the module and, from the first one that works on a schedule, on a schedule of func for the first target.
  * *scheduled: there is one; `text` gets its text form. False after reporting. */
@@ -58,7 +58,8 @@ bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOpt
                        Program *times, Text *text, bool *scheduled);
 /* Runs the tensor-level pipeline in place. times may be NULL. False after reporting. */
 bool driver_optimize(Context *ctx, Module *module, const DriverOptions *options, Program *times);
-/* Optimises (module is changed) and generates code for every target; the module must have static shapes and outlive the program.
+/* Optimises (module is changed) and generates code for every target; the module must outlive the program. Its sizes are numbers, or
+ * of symbols with a range that are axes of inputs: then every run says what they are.
  * NULL after reporting. */
 Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOptions *options);
 void driver_destroy(Program *program);

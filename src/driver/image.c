@@ -99,15 +99,72 @@ static bool write_weight(void *user, ArtSink *sink)
     return true;
 }
 
-static const ArtValue *values(Arena *arena, const Str *names, Val *const *vals, uint32_t n)
+/* ---- sizes that a run decides ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Sizes {
+    Arena *arena;
+    VEC(ArtSize) list; /* symbols in the order of the schedules first */
+} Sizes;
+
+/* Records are numbered from 1 here. */
+static const void *size_record(Sizes *s, ArtSize size)
 {
-    ArtValue *v = ARENA_ARRAY(arena, ArtValue, n + 1);
+    for (uint32_t i = 0; i < s->list.len; i++) {
+        const ArtSize *known = &s->list.data[i];
+        if (known->op == size.op && known->a == size.a && known->b == size.b &&
+            (size.op == ART_SIZE_SYMBOL ? known->name == size.name : size.op != ART_SIZE_NUMBER || known->lo == size.lo))
+            return (const void *)(uintptr_t)(i + 1);
+    }
+    vec_push(s->arena, &s->list, size);
+    return (const void *)(uintptr_t)s->list.len;
+}
+
+static const void *size_number(void *user, int64_t value)
+{
+    return size_record(user, (ArtSize){ART_SIZE_NUMBER, "", 0, 0, value, value});
+}
+
+static const void *size_symbol(void *user, const Sym *sym)
+{
+    return size_record(user, (ArtSize){ART_SIZE_SYMBOL, sym->name, 0, 0, sym->lo, sym->hi});
+}
+
+static const void *size_apply(void *user, DimOp op, const void *a, const void *b)
+{
+    static const ArtSizeOp ops[] = {[DIM_ADD] = ART_SIZE_ADD,           [DIM_MUL] = ART_SIZE_MUL, [DIM_FLOORDIV] = ART_SIZE_FLOORDIV,
+                                    [DIM_MOD] = ART_SIZE_MOD,           [DIM_MIN] = ART_SIZE_MIN, [DIM_MAX] = ART_SIZE_MAX};
+    uint32_t x = (uint32_t)(uintptr_t)a - 1, y = (uint32_t)(uintptr_t)b - 1;
+    return size_record(user, (ArtSize){ops[op], "", x, y, INT64_MIN, INT64_MAX});
+}
+
+/* The number of the dim's record, from 1; its text and range are written down. */
+static uint32_t size_of_dim(Sizes *s, const Dim *dim)
+{
+    DimFold fold = {s, size_number, size_symbol, size_apply};
+    uint32_t number = (uint32_t)(uintptr_t)dim_fold(dim, &fold);
+    ArtSize *size = &s->list.data[number - 1];
+    if (size->op > ART_SIZE_NUMBER && !*size->name) {
+        Text text;
+        text_init(&text, s->arena);
+        dim_print(&text, dim);
+        size->name = text.data;
+        dim_range(dim, &size->lo, &size->hi);
+    }
+    return number;
+}
+
+static const ArtValue *values(Sizes *s, const Str *names, Val *const *vals, uint32_t n)
+{
+    ArtValue *v = ARENA_ARRAY(s->arena, ArtValue, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         const Type *type = vals[i]->type;
-        int64_t *dims = ARENA_ARRAY(arena, int64_t, type->rank + 1);
-        for (uint32_t d = 0; d < type->rank; d++)
-            dims[d] = type_dim(type, d);
-        v[i] = (ArtValue){.name = names[i], .dtype = type->dtype, .rank = type->rank, .dims = dims};
+        int64_t *dims = ARENA_ARRAY(s->arena, int64_t, type->rank + 1);
+        uint32_t *dim_size = ARENA_ARRAY(s->arena, uint32_t, type->rank + 1);
+        for (uint32_t d = 0; d < type->rank; d++) {
+            dims[d] = type_bound(type, d);
+            dim_size[d] = dim_is_const(type->dim[d], NULL) ? 0 : size_of_dim(s, type->dim[d]);
+        }
+        v[i] = (ArtValue){.name = names[i], .dtype = type->dtype, .rank = type->rank, .dims = dims, .dim_size = dim_size};
     }
     return v;
 }
@@ -117,6 +174,7 @@ static ArtBufKind buf_kind(SlotKind kind)
     static const ArtBufKind map[] = {
         [SLOT_WORKSPACE] = ART_WORKSPACE, [SLOT_INPUT] = ART_INPUT, [SLOT_OUTPUT] = ART_OUTPUT,
         [SLOT_WEIGHTS] = ART_WEIGHTS,     [SLOT_STATE] = ART_STATE, [SLOT_SCRATCH] = ART_SCRATCH,
+        [SLOT_SIZES] = ART_SIZES,
     };
     return map[kind];
 }
@@ -341,8 +399,15 @@ void driver_make_image(Program *p, Arena *arena, ArtImage *image)
     for (uint32_t i = 0; i < func_n_out(p->func); i++)
         out[i] = func_out(p->func, i);
     *entry = (ArtEntry){.name = p->func->name, .n_inputs = p->func->body->params.len, .n_outputs = func_n_out(p->func)};
-    entry->inputs = values(arena, p->func->in_names, p->func->body->params.data, entry->n_inputs);
-    entry->outputs = values(arena, p->func->out_names, out, entry->n_outputs);
+    const Schedule *s = p->variant[0].schedule;
+    Sizes sizes = {.arena = arena};
+    for (uint32_t i = 0; i < s->n_syms; i++)
+        size_symbol(&sizes, s->syms[i]);
+    entry->inputs = values(&sizes, p->func->in_names, p->func->body->params.data, entry->n_inputs);
+    entry->outputs = values(&sizes, p->func->out_names, out, entry->n_outputs);
+    entry->sizes = sizes.list.data;
+    entry->n_sizes = sizes.list.len;
+    entry->n_symbols = s->n_syms;
     image->entries = entry;
     image->n_entries = 1;
     for (uint32_t i = 0; i < p->n_variants; i++)

@@ -72,18 +72,32 @@ Func *module_func(Module *module, Str name, bool entry)
     return func;
 }
 
+static Sym *new_sym(Module *module, Str name, int64_t lo, int64_t hi)
+{
+    IG_CHECK(module->ctx, 0 <= lo && lo <= hi);
+    IrCtx *ir = ir_ctx(module->ctx);
+    Sym *sym = ARENA_NEW(ir->arena, Sym); /* dims outlive modules, and clones share symbols */
+    *sym = (Sym){.name = name, .lo = lo, .hi = hi, .id = ++ir->n_syms};
+    map_set(module->index->syms, KEY(name), sym);
+    return sym;
+}
+
 Sym *module_sym(Module *module, Str name, int64_t lo, int64_t hi)
 {
     Sym *sym = module_find_sym(module, name);
     if (sym)
         return sym;
-    IG_CHECK(module->ctx, 0 <= lo && lo <= hi);
-    IrCtx *ir = ir_ctx(module->ctx);
-    sym = ARENA_NEW(ir->arena, Sym); /* dims outlive modules, and clones share symbols */
-    *sym = (Sym){.name = name, .lo = lo, .hi = hi, .id = ++ir->n_syms};
+    sym = new_sym(module, name, lo, hi);
     vec_push(module->arena, &module->syms, sym);
-    map_set(module->index->syms, KEY(name), sym);
     return sym;
+}
+
+Sym *module_replace_sym(Module *module, const Sym *sym, int64_t lo, int64_t hi)
+{
+    for (uint32_t i = 0; i < module->syms.len; i++)
+        if (module->syms.data[i] == sym)
+            return module->syms.data[i] = new_sym(module, sym->name, lo, hi);
+    ig_bug(module->ctx, "symbol '%s' is of another module", sym->name);
 }
 
 State *module_state(Module *module, Str name, const Type *type)

@@ -678,44 +678,58 @@ Tri dim_divides(const Dim *divisor, const Dim *dim)
     return TRI_UNKNOWN;
 }
 
-const Dim *dim_bind(Context *ctx, const Dim *dim, const Dim *(*bind)(void *user, const Sym *sym), void *user)
+static const void *fold_product(const Term *term, const DimFold *f)
 {
-    if (dim->invalid)
-        return dim;
-    const Dim *sum = dim_const(ctx, dim->constant);
+    const void *product = term->factor == 1 ? NULL : f->number(f->user, term->factor);
+    for (uint32_t k = 0; k < term->product->n; k++) {
+        const Atom *atom = term->product->atom[k];
+        static const DimOp op[] = {[ATOM_FLOORDIV] = DIM_FLOORDIV, [ATOM_MOD] = DIM_MOD, [ATOM_MIN] = DIM_MIN, [ATOM_MAX] = DIM_MAX};
+        const void *value = atom->kind == ATOM_SYM
+                                ? f->sym(f->user, atom->sym)
+                                : f->apply(f->user, op[atom->kind], dim_fold(atom->a, f), dim_fold(atom->b, f));
+        product = product ? f->apply(f->user, DIM_MUL, value, product) : value;
+    }
+    return product;
+}
+
+const void *dim_fold(const Dim *dim, const DimFold *fold)
+{
+    const void *sum = dim->n && !dim->constant ? NULL : fold->number(fold->user, dim->constant);
     for (uint32_t i = 0; i < dim->n; i++) {
-        const Dim *product = dim_const(ctx, dim->term[i].factor);
-        for (uint32_t k = 0; k < dim->term[i].product->n; k++) {
-            const Atom *atom = dim->term[i].product->atom[k];
-            const Dim *value = NULL, *a = NULL, *b = NULL;
-            if (atom->kind == ATOM_SYM) {
-                value = bind(user, atom->sym);
-            } else {
-                a = dim_bind(ctx, atom->a, bind, user);
-                b = dim_bind(ctx, atom->b, bind, user);
-            }
-            switch ((AtomKind)atom->kind) {
-            case ATOM_SYM:
-                value = value ? value : dim_sym(ctx, atom->sym);
-                break;
-            case ATOM_FLOORDIV:
-                value = dim_floordiv(ctx, a, b);
-                break;
-            case ATOM_MOD:
-                value = dim_mod(ctx, a, b);
-                break;
-            case ATOM_MIN:
-                value = dim_min(ctx, a, b);
-                break;
-            case ATOM_MAX:
-                value = dim_max(ctx, a, b);
-                break;
-            }
-            product = dim_mul(ctx, product, value);
-        }
-        sum = dim_add(ctx, sum, product);
+        const void *product = fold_product(&dim->term[i], fold);
+        sum = sum ? fold->apply(fold->user, DIM_ADD, sum, product) : product;
     }
     return sum;
+}
+
+typedef struct Bind {
+    Context *ctx;
+    const Dim *(*bind)(void *user, const Sym *sym);
+    void *user;
+} Bind;
+
+static const void *bind_number(void *user, int64_t value) { return dim_const(((const Bind *)user)->ctx, value); }
+
+static const void *bind_sym(void *user, const Sym *sym)
+{
+    const Bind *b = user;
+    const Dim *with = b->bind(b->user, sym);
+    return with ? with : dim_sym(b->ctx, sym);
+}
+
+static const void *bind_apply(void *user, DimOp op, const void *a, const void *b)
+{
+    static const Dim *(*const apply[])(Context *, const Dim *, const Dim *) = {
+        [DIM_ADD] = dim_add, [DIM_MUL] = dim_mul, [DIM_FLOORDIV] = dim_floordiv,
+        [DIM_MOD] = dim_mod, [DIM_MIN] = dim_min, [DIM_MAX] = dim_max};
+    return apply[op](((const Bind *)user)->ctx, a, b);
+}
+
+const Dim *dim_bind(Context *ctx, const Dim *dim, const Dim *(*bind)(void *user, const Sym *sym), void *user)
+{
+    Bind b = {ctx, bind, user};
+    DimFold fold = {&b, bind_number, bind_sym, bind_apply};
+    return dim->invalid ? dim : dim_fold(dim, &fold);
 }
 
 void dim_each_sym(const Dim *dim, void (*visit)(void *user, const Sym *sym), void *user)

@@ -63,6 +63,15 @@ Tri dim_le(const Dim *a, const Dim *b);
 Tri dim_divides(const Dim *divisor, const Dim *dim);
 /* Replaces symbols: bind(user, sym) returns a dim, or NULL to keep the symbol. */
 const Dim *dim_bind(Context *ctx, const Dim *dim, const Dim *(*bind)(void *user, const Sym *sym), void *user);
+/* The dim from its leaves up, as any type: numbers, symbols, and what `apply` makes of two results. The dim is valid. */
+typedef enum DimOp { DIM_ADD, DIM_MUL, DIM_FLOORDIV, DIM_MOD, DIM_MIN, DIM_MAX } DimOp;
+typedef struct DimFold {
+    void *user;
+    const void *(*number)(void *user, int64_t value);
+    const void *(*sym)(void *user, const Sym *sym);
+    const void *(*apply)(void *user, DimOp op, const void *a, const void *b);
+} DimFold;
+const void *dim_fold(const Dim *dim, const DimFold *fold);
 void dim_print(Text *text, const Dim *dim);
 
 /* ---- type.c ----------------------------------------------------------------------------------------------- */
@@ -85,7 +94,9 @@ const Type *type_with_dtype(Context *ctx, const Type *type, DType dtype);
 const Type *type_bind(Context *ctx, const Type *type, const Dim *(*bind)(void *user, const Sym *sym), void *user);
 bool type_is_static(const Type *type);                 /* a tensor whose dims are all numbers */
 int64_t type_dim(const Type *type, uint32_t axis);     /* requires a constant dim */
+int64_t type_bound(const Type *type, uint32_t axis);   /* the largest size of the axis */
 bool type_count(const Type *type, uint64_t *elements); /* false: not static, or more than 2^62 */
+bool type_count_bound(const Type *type, uint64_t *elements); /* of a tensor at its bounds; false: more than 2^62 */
 bool type_bytes(const Type *type, uint64_t *bytes);
 void type_print(Text *text, const Type *type); /* f32[1,N,3*N+2] */
 
@@ -262,6 +273,8 @@ Module *module_clone(const Module *module); /* same Context; weights' bytes are 
 Func *module_func(Module *module, Str name, bool entry); /* the name must be new in the module */
 Func *module_find_func(const Module *module, Str name);
 Sym *module_sym(Module *module, Str name, int64_t lo, int64_t hi); /* the existing one if the name is known */
+/* A symbol of the same name with another range takes its place; whoever calls this replaces it in every dim. */
+Sym *module_replace_sym(Module *module, const Sym *sym, int64_t lo, int64_t hi);
 /* Adds a weight, or returns an equal one (type and bytes). `copy`: take the bytes into the module. The type is a static
  * tensor, not of str. A name that is "" or taken is made unique. */
 Weight *module_weight(Module *module, Str name, const Type *type, const void *data, bool copy);

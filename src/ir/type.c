@@ -120,15 +120,21 @@ int64_t type_dim(const Type *type, uint32_t axis)
     return value;
 }
 
-bool type_count(const Type *type, uint64_t *elements)
+int64_t type_bound(const Type *type, uint32_t axis)
+{
+    int64_t lo, hi = -1;
+    if (axis < type->rank)
+        dim_range(type->dim[axis], &lo, &hi);
+    return hi;
+}
+
+bool type_count_bound(const Type *type, uint64_t *elements)
 {
     const uint64_t limit = UINT64_C(1) << 62;
     uint64_t count = 1;
-    bool fits = true;
-    if (!type_is_static(type))
-        return false;
+    bool fits = type->kind == TY_TENSOR;
     for (uint32_t i = 0; i < type->rank; i++) {
-        uint64_t size = (uint64_t)type_dim(type, i);
+        uint64_t size = (uint64_t)type_bound(type, i);
         if (size == 0) { /* empty, however large the other axes are */
             *elements = 0;
             return true;
@@ -139,6 +145,8 @@ bool type_count(const Type *type, uint64_t *elements)
     *elements = count;
     return fits;
 }
+
+bool type_count(const Type *type, uint64_t *elements) { return type_is_static(type) && type_count_bound(type, elements); }
 
 bool type_bytes(const Type *type, uint64_t *bytes)
 {

@@ -344,6 +344,11 @@ bool lx_linear(Kernel *k, const Expr *e, const Iter *iter, int64_t *coef, const 
 const Expr *lx_offset(Kernel *k, const Buf *buf, const Expr *const *index)
 {
     Lin lin = {0};
+    const Expr *stride = lx_int(k, 1);
+    for (uint32_t d = buf->rank; buf->size && d-- > 0; stride = lx_times(k, stride, buf->size[d]))
+        lin_add_expr(k, &lin, lx_times(k, index[d], stride), 1);
+    if (buf->size)
+        return lin_expr(k, &lin);
     for (uint32_t d = 0; d < buf->rank; d++)
         lin_add_expr(k, &lin, index[d], buf->stride[d]);
     return lin_expr(k, &lin);
@@ -523,8 +528,10 @@ static const Expr *const *copy_index(Copier *c, const Expr *const *index, uint32
 
 static void copy_axes(Copier *c, FoldAxis *axis, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        axis[i].size = copy_expr(c, axis[i].size);
         axis[i].iter = copy_iter(c, axis[i].iter);
+    }
 }
 
 static Stmt *copy_list(Copier *c, const Stmt *list);
@@ -644,8 +651,17 @@ Kernel *kernel_clone(Arena *arena, const Kernel *k)
         vec_push(arena, &copy->vars, var);
         map_slot(copy->names, KEY(var->name));
     }
-    copy->body =
-        ls_clone(copy, k->body, &(ExprSubst){.user = copy, .iter = move_iter, .var = move_var, .buf = move_buf});
+    ExprSubst subst = {.user = copy, .iter = move_iter, .var = move_var, .buf = move_buf};
+    copy->sizes = k->sizes ? copy->bufs.data[k->sizes->id] : NULL;
+    copy->syms = k->syms;
+    for (uint32_t i = 0; i < copy->bufs.len; i++) {
+        Buf *buf = copy->bufs.data[i];
+        const Expr **size = ARENA_ARRAY(arena, const Expr *, buf->rank + 1);
+        for (uint32_t d = 0; buf->size && d < buf->rank; d++)
+            size[d] = lx_subst(copy, buf->size[d], &subst);
+        buf->size = buf->size ? size : NULL;
+    }
+    copy->body = ls_clone(copy, k->body, &subst);
     return copy;
 }
 

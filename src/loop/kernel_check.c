@@ -191,13 +191,14 @@ static void check_independence(Checker *c, const Buf *buf, const Expr *offset, b
             diag_report(c->k->ctx, c->k->loc, DIAG_loop_parallel, c->k->name, "vec", c->vec->u.loop.iter->name, why);
 }
 
-/* 0 <= e <= hi; floor(a / n) is in range if 0 <= a <= hi*n + n-1 is. */
-static bool proven_within(Checker *c, const Expr *e, int64_t hi)
+/* 0 <= e < end; floor(a / n) is in range if 0 <= a < end*n is. */
+static bool proven_within(Checker *c, const Expr *e, const Expr *end)
 {
-    if (e->kind == LX_IDIV)
-        return !__builtin_mul_overflow(hi, e->u.i, &hi) && !__builtin_add_overflow(hi, e->u.i - 1, &hi) &&
-               proven_within(c, e->arg[0], hi);
-    return facts_prove(c->k, &c->facts, e) && facts_prove(c->k, &c->facts, lx_sub(c->k, lx_int(c->k, hi), e));
+    int64_t most;
+    if (e->kind == LX_IDIV && !__builtin_mul_overflow(end->hi, e->u.i, &most))
+        return proven_within(c, e->arg[0], lx_mul(c->k, end, e->u.i));
+    const Expr *left = lx_sub(c->k, end, lx_add(c->k, e, lx_int(c->k, 1)));
+    return facts_prove(c->k, &c->facts, e) && facts_prove(c->k, &c->facts, left);
 }
 
 /* Every index within its axis, if the axes themselves lie in the buffer. */
@@ -206,7 +207,7 @@ static bool axes_in_range(Checker *c, const Buf *buf, const Expr *const *index)
     Wide last = 0;
     for (uint32_t d = 0; d < buf->rank; d++) {
         last += (Wide)(buf->dim[d] - 1) * buf->stride[d];
-        if (!proven_within(c, index[d], buf->dim[d] - 1))
+        if (!proven_within(c, index[d], lx_axis_size(c->k, buf, d)))
             return false;
     }
     return last < buf->elements;
@@ -218,7 +219,7 @@ static void check_access(Checker *c, Buf *buf, const Expr *const *index, bool ma
     check_independence(c, buf, offset, is_store);
     if (c->dead || masked || axes_in_range(c, buf, index))
         return;
-    if (facts_prove(c->k, &c->facts, offset) &&
+    if (!buf->size && facts_prove(c->k, &c->facts, offset) &&
         facts_prove(c->k, &c->facts, lx_sub(c->k, lx_int(c->k, buf->elements - 1), offset)))
         return;
     Text text;
@@ -287,23 +288,30 @@ static void bind_iter(Checker *c, const Iter *iter)
     c->par_iter[iter->id] = c->vec_iter[iter->id] = false;
 }
 
-/* iter takes values of [0, extent) */
-static void bind_axis(Checker *c, const Iter *iter, int64_t extent)
+/* iter takes values of [0, extent), or of [0, size) where there is one */
+static void bind_axis(Checker *c, const Iter *iter, int64_t extent, const Expr *size)
 {
     bind_iter(c, iter);
+    if (size && lx_is_index(size) && !facts_prove(c->k, &c->facts, lx_sub(c->k, lx_int(c->k, extent), size)))
+        c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_range, c->k->name, iter->name, (long long)iter->lo,
+                              (long long)iter->hi);
     c->dead += extent <= 0;
     if (extent > 0 && (iter->lo > 0 || iter->hi < extent - 1))
         c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_range, c->k->name, iter->name, (long long)iter->lo,
                               (long long)iter->hi);
     const Expr *i = lx_iter(c->k, iter);
-    assume(c, lx_lt(c->k, i, lx_int(c->k, extent)), true);
+    assume(c, lx_lt(c->k, i, size && lx_is_index(size) ? size : lx_int(c->k, extent)), true);
     assume(c, lx_le(c->k, lx_int(c->k, 0), i), true);
 }
 
 static void bind_axes(Checker *c, const FoldAxis *axis, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        bind_axis(c, axis[i].iter, axis[i].extent);
+    for (uint32_t i = 0; i < n; i++) {
+        check_expr(c, axis[i].size, WANT_INDEX);
+        if (i && axis[i].size)
+            scope_error(c, axis[i].iter->name, "is not the first axis: its size is a number");
+        bind_axis(c, axis[i].iter, axis[i].extent, axis[i].size);
+    }
 }
 
 static void unbind_axes(Checker *c, const FoldAxis *axis, uint32_t n)
@@ -407,8 +415,8 @@ static void check_target(Checker *c, Buf *buf, const Expr *const *index, uint32_
 {
     if (n != buf->rank || value->dtype != buf->dtype)
         type_error(c, buf->name, "a store has one index for each axis and a value of the buffer's element type");
-    if (buf->space == BUF_WEIGHT)
-        type_error(c, buf->name, "a weight is not stored to");
+    if (buf->space == BUF_WEIGHT || buf->space == BUF_SIZES)
+        type_error(c, buf->name, "weights and sizes are not stored to");
     bool fine = n == buf->rank;
     for (uint32_t i = 0; i < n; i++) {
         check_expr(c, index[i], WANT_INDEX);
@@ -525,11 +533,11 @@ static void check_mma(Checker *c, const Stmt *s)
         c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_mma, c->k->name, s->u.mma.tile->name, why);
     check_expr(c, s->u.mma.col_limit, WANT_INDEX);
     bind_axes(c, s->u.mma.axis, s->u.mma.n_axes);
-    bind_axis(c, s->u.mma.row, s->u.mma.rows);
+    bind_axis(c, s->u.mma.row, s->u.mma.rows, NULL);
     check_expr(c, s->u.mma.guard, WANT_PRED);
     assume(c, s->u.mma.guard, true);
     check_expr(c, s->u.mma.a, WANT_VALUE);
-    bind_axis(c, s->u.mma.col, s->u.mma.cols);
+    bind_axis(c, s->u.mma.col, s->u.mma.cols, NULL);
     assume_columns(c, s->u.mma.col, s->u.mma.col_limit);
     check_expr(c, s->u.mma.b, WANT_VALUE);
     c->iter_bound[s->u.mma.row->id] = c->iter_bound[s->u.mma.col->id] = false;
@@ -556,8 +564,8 @@ static void check_put(Checker *c, const Stmt *s)
         (lx_uses_iter(s->u.put.col_limit, s->u.put.row) || lx_uses_iter(s->u.put.col_limit, s->u.put.col)))
         c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_mma, c->k->name, tile->name,
                               "the column limit depends on the row or the column");
-    bind_axis(c, s->u.put.row, s->u.put.rows);
-    bind_axis(c, s->u.put.col, s->u.put.cols);
+    bind_axis(c, s->u.put.row, s->u.put.rows, NULL);
+    bind_axis(c, s->u.put.col, s->u.put.cols, NULL);
     assume_columns(c, s->u.put.col, s->u.put.col_limit);
     c->var_state[tile->id] = VAR_ELEMENT;
     check_expr(c, s->u.put.value, WANT_VALUE);
@@ -628,6 +636,11 @@ static void check_bufs(Checker *c)
             type_error(c, buf->name, "element types are numbers or bool of 8 to 64 bits");
         if ((buf->pack != NULL) && buf->space != BUF_WEIGHT)
             type_error(c, buf->name, "only a weight is packed");
+        if (buf->space == BUF_SIZES && (buf->dtype != DT_S64 || buf->rank != 1 || buf != c->k->sizes))
+            type_error(c, buf->name, "there is one buffer of sizes, s64 of rank 1");
+        for (uint32_t d = 0; buf->size && d < buf->rank; d++)
+            if (buf->space != BUF_ARG || !lx_is_index(buf->size[d]) || !lx_is_size(buf->size[d]) || buf->size[d]->hi > buf->dim[d])
+                type_error(c, buf->name, "the sizes of an argument come from the sizes of the run");
     }
 }
 

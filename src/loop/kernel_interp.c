@@ -30,7 +30,8 @@ typedef struct Interp {
     uint64_t *iter, *var, *slot; /* by id of Iter, Var, Expr */
     uint32_t *mark;              /* by id of Expr: the code list it was last put in */
     uint32_t n_lists;
-    void **tile; /* by id of Var: values of a register tile, [rows][cols] */
+    const int64_t **stride; /* by id of Buf */
+    void **tile;            /* by id of Var: values of a register tile, [rows][cols] */
     int64_t *tile_cols;
 } Interp;
 
@@ -137,7 +138,7 @@ static uint64_t load_value(const Interp *in, const Ins *ins)
         return *ins->arg[buf->rank + 1];
     int64_t offset = 0;
     for (uint32_t d = 0; d < buf->rank; d++)
-        offset = wrap_add(offset, wrap_mul((int64_t)*ins->arg[d], buf->stride[d]));
+        offset = wrap_add(offset, wrap_mul((int64_t)*ins->arg[d], in->stride[buf->id][d]));
     return read_element(in, buf, offset);
 }
 
@@ -192,14 +193,21 @@ static void execute(const Interp *in, const Code *code)
 typedef struct Step {
     const Stmt *s;
     struct Step *next, *body, *other;
-    Code pre, code, row_code, col_code, limit_code;
+    Code pre, code, row_code, col_code, limit_code, size_code;
 } Step;
 
 static Step *compile_list(Interp *in, const Stmt *list);
 
+static void compile_sizes(Interp *in, Step *step, const FoldAxis *axis, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        translate_all(in, &axis[i].size, 1, NULL, NULL, &step->size_code);
+}
+
 static void compile_fold(Interp *in, Step *step)
 {
     const Stmt *s = step->s;
+    compile_sizes(in, step, s->u.fold.axis, s->u.fold.n_axes);
     Inner inner = {.n = s->u.fold.n_axes, .guarded = s->u.fold.guard != NULL};
     for (uint32_t i = 0; i < inner.n; i++)
         inner.iter[i] = s->u.fold.axis[i].iter;
@@ -211,6 +219,7 @@ static void compile_fold(Interp *in, Step *step)
 static void compile_mma(Interp *in, Step *step)
 {
     const Stmt *s = step->s;
+    compile_sizes(in, step, s->u.mma.axis, s->u.mma.n_axes);
     Inner inner = {.n = s->u.mma.n_axes, .guarded = s->u.mma.guard || s->u.mma.col_limit};
     for (uint32_t i = 0; i < inner.n; i++)
         inner.iter[i] = s->u.mma.axis[i].iter;
@@ -286,7 +295,8 @@ static int64_t positions_begin(Interp *in, const FoldAxis *axis, uint32_t n)
     int64_t count = 1;
     for (uint32_t i = 0; i < n; i++) {
         in->iter[axis[i].iter->id] = 0;
-        if (__builtin_mul_overflow(count, axis[i].extent, &count))
+        int64_t size = axis[i].size ? (int64_t)*place_of(in, axis[i].size) : axis[i].extent;
+        if (__builtin_mul_overflow(count, size, &count))
             ig_bug(in->k->ctx, "kernel '%s': a fold over more than 2^63 positions", in->k->name);
     }
     return count;
@@ -296,7 +306,7 @@ static void positions_next(Interp *in, const FoldAxis *axis, uint32_t n)
 {
     for (uint32_t i = n; i-- > 0;) {
         uint64_t *at = &in->iter[axis[i].iter->id];
-        if (++*at < (uint64_t)axis[i].extent)
+        if (++*at < (uint64_t)axis[i].extent || i == 0) /* the first axis ends with the positions */
             return;
         *at = 0;
     }
@@ -401,6 +411,7 @@ static void run_fold(Interp *in, const Step *step)
     const Expr *a = s->u.fold.a, *b = s->u.fold.b, *guard = s->u.fold.guard;
     Acc acc;
     acc_begin(in, &acc, s);
+    execute(in, &step->size_code);
     int64_t count = positions_begin(in, axis, n), in_block = 0;
     if (count)
         execute(in, &step->pre);
@@ -484,6 +495,7 @@ static void run_mma(Interp *in, const Step *step)
     m.chain = ARENA_ARRAY(tmp, uint64_t, (size_t)(m.rows * m.cols));
     m.b = ARENA_ARRAY(tmp, uint64_t, (size_t)m.cols);
     IG_CHECK(in->k->ctx, s->u.mma.kb > 0);
+    execute(in, &step->size_code);
     int64_t count = positions_begin(in, s->u.mma.axis, s->u.mma.n_axes), in_block = 0;
     execute(in, &step->limit_code);
     if (count)
@@ -504,7 +516,7 @@ static void store_value(const Interp *in, Buf *buf, const Expr *const *index, ui
 {
     int64_t offset = 0;
     for (uint32_t d = 0; d < n; d++)
-        offset = wrap_add(offset, wrap_mul((int64_t)*place_of(in, index[d]), buf->stride[d]));
+        offset = wrap_add(offset, wrap_mul((int64_t)*place_of(in, index[d]), in->stride[buf->id][d]));
     write_element(in, buf, offset, *place_of(in, value));
 }
 
@@ -588,6 +600,25 @@ static void run_list(Interp *in, const Step *step, int64_t tile_lo, int64_t tile
     }
 }
 
+/* Those of a dense buffer follow from its sizes. */
+static void find_strides(Interp *in)
+{
+    const Kernel *k = in->k;
+    in->stride = ARENA_ARRAY(in->arena, const int64_t *, k->bufs.len + 1);
+    for (uint32_t i = 0; i < k->bufs.len; i++) {
+        const Buf *buf = k->bufs.data[i];
+        int64_t *stride = ARENA_ARRAY(in->arena, int64_t, LOOP_MAX_RANK), elements = 1;
+        in->stride[i] = buf->size ? stride : buf->stride;
+        for (uint32_t d = buf->rank; buf->size && d-- > 0;) {
+            Code code = {0};
+            translate_all(in, &buf->size[d], 1, NULL, NULL, &code);
+            execute(in, &code);
+            stride[d] = elements;
+            elements = wrap_mul(elements, (int64_t)*place_of(in, buf->size[d]));
+        }
+    }
+}
+
 void kernel_interp(const Kernel *k, void *const *data, int64_t lo, int64_t hi, uint64_t *error)
 {
     Arena *arena = arena_create(k->ctx);
@@ -598,6 +629,7 @@ void kernel_interp(const Kernel *k, void *const *data, int64_t lo, int64_t hi, u
     in.mark = ARENA_ARRAY(arena, uint32_t, k->n_exprs);
     in.tile = ARENA_ARRAY(arena, void *, k->vars.len);
     in.tile_cols = ARENA_ARRAY(arena, int64_t, k->vars.len);
+    find_strides(&in);
     const Step *body = compile_list(&in, k->body);
     run_list(&in, body, lo, hi);
     arena_destroy(arena);

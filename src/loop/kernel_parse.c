@@ -635,7 +635,9 @@ static bool read_axes(Reader *r, FoldAxis *axis, uint32_t *n)
         if (*n == LOOP_MAX_FOLD_ITERS)
             return misfit(r, "too many fold axes") != NULL;
         axis[*n].iter = need_iter(r);
-        if (!axis[*n].iter || !need_punct(r, ":") || !need_s64(r, &axis[*n].extent))
+        axis[*n].size = NULL;
+        if (!axis[*n].iter || !need_punct(r, ":") || !need_s64(r, &axis[*n].extent) ||
+            (take_word(r, "to") && !(axis[*n].size = need_index(r, read_expr(r)))))
             return false;
         if (axis[*n].extent < 0)
             return misfit(r, "an extent is not negative") != NULL;
@@ -827,6 +829,16 @@ static bool read_pack(Reader *r, Buf *buf)
     return !r->failed;
 }
 
+static bool read_sizes(Reader *r, Buf *buf)
+{
+    const Expr **size = ARENA_ARRAY(r->k->arena, const Expr *, buf->rank + 1);
+    bool fine = need_punct(r, "[");
+    for (uint32_t d = 0; d < buf->rank && fine; d++)
+        fine = (d == 0 || need_punct(r, ",")) && (size[d] = need_index(r, read_expr(r)));
+    buf->size = size;
+    return fine && need_punct(r, "]");
+}
+
 static bool read_buf(Reader *r, BufSpace space)
 {
     Str name = r->tok.name;
@@ -846,6 +858,10 @@ static bool read_buf(Reader *r, BufSpace space)
         return false;
     if (buf->elements < 0)
         return misfit(r, "sizes and strides are not negative") != NULL;
+    if (space == BUF_SIZES)
+        r->k->sizes = buf;
+    if (take_word(r, "dense") && !read_sizes(r, buf))
+        return false;
     buf->written = take_word(r, "written");
     return !r->failed && (!take_word(r, "pack") || read_pack(r, buf));
 }
@@ -874,7 +890,7 @@ static bool read_declarations(Reader *r)
 {
     while (!r->failed) {
         bool is_buf = false;
-        for (int space = BUF_ARG; space <= BUF_LOCAL && !is_buf; space++)
+        for (int space = BUF_ARG; space <= BUF_SIZES && !is_buf; space++)
             if (take_word(r, space_name((BufSpace)space))) {
                 is_buf = true;
                 if (!read_buf(r, (BufSpace)space))

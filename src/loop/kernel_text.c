@@ -24,7 +24,8 @@ static const char *const fold_kinds[] = {
 static const char *const fold_forms[] = {[FORM_EXACT] = "exact", [FORM_LANES16] = "lanes16", [FORM_CHAIN] = "chain"};
 static const char *const binds[] = {
     [BIND_SEQ] = "seq", [BIND_PAR] = "par", [BIND_UNROLL] = "unroll", [BIND_VEC] = "vec"};
-static const char *const spaces[] = {[BUF_ARG] = "arg", [BUF_WEIGHT] = "weight", [BUF_LOCAL] = "local"};
+static const char *const spaces[] = {[BUF_ARG] = "arg", [BUF_WEIGHT] = "weight", [BUF_LOCAL] = "local",
+                                      [BUF_SIZES] = "sizes"};
 
 const char *fold_kind_name(FoldKind kind) { return fold_kinds[kind]; }
 const char *fold_form_name(FoldForm form) { return fold_forms[form]; }
@@ -267,6 +268,7 @@ static void put_axes(Printer *p, const FoldAxis *axis, uint32_t n)
         text_add(p->text, i ? ", " : "");
         name(p, axis[i].iter->name);
         text_addf(p->text, ": %lld", (long long)axis[i].extent);
+        put_optional(p, "to", axis[i].size);
     }
     text_add(p->text, ")");
 }
@@ -440,6 +442,11 @@ static void put_buf(Printer *p, const Buf *buf)
     }
     if (buf->elements != size)
         text_addf(p->text, " elements %lld", (long long)buf->elements);
+    if (buf->size) {
+        text_add(p->text, " dense [");
+        exprs(p, buf->size, buf->rank);
+        text_add(p->text, "]");
+    }
     if (buf->written)
         text_add(p->text, " written");
     if (buf->pack)
@@ -464,8 +471,10 @@ static void use_expr(Used *u, const Expr *e)
 
 static void use_axes(Used *u, const FoldAxis *axis, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        use_expr(u, axis[i].size);
         u->iter[axis[i].iter->id] = true;
+    }
 }
 
 static void use_list(Used *u, const Stmt *s)
@@ -534,6 +543,7 @@ void kernel_print(Text *text, const Kernel *k)
     Arena *arena = arena_create(k->ctx);
     Printer p = {.text = text, .k = k, .tmp = arena_create(k->ctx), .depth = 1};
     Used used = {ARENA_ARRAY(arena, bool, k->iters.len), ARENA_ARRAY(arena, bool, k->vars.len)};
+    p.macro = map_create(arena);
     use_list(&used, k->body);
     text_add(text, "kernel ");
     text_add_quoted(text, k->name);

@@ -26,6 +26,7 @@ typedef enum BufSpace {
     BUF_ARG,    /* an input or output of the entry, or a value of the workspace: bound by the planner */
     BUF_WEIGHT, /* constant data, possibly packed (Pack) */
     BUF_LOCAL,  /* scratch of one kernel: one copy per thread slot, contents undefined at the start of every tile */
+    BUF_SIZES,  /* s64[n]: the values that the symbols of kernel->syms have in this run */
 } BufSpace;
 
 /* How a packed constant is made from its weight while it is streamed to the artifact: element (i0, i1, ..) of the packed
@@ -50,6 +51,9 @@ struct Buf {
     int64_t dim[LOOP_MAX_RANK];    /* logical sizes */
     int64_t stride[LOOP_MAX_RANK]; /* in elements; >= 0; bool is a byte; sub-byte types are not compiled yet */
     int64_t elements;              /* allocated: 1 + the largest offset, rounded by pitches */
+    /* NULL, or the size of each axis in this run: the buffer is dense and row-major at these sizes, and nothing lies behind them
+     * (inputs and outputs); dim, stride and elements are those of the largest sizes. */
+    const Expr *const *size;
     bool written;
     const Val *val;   /* ARG: the tensor value that lives here (sched) */
     const Pack *pack; /* WEIGHT */
@@ -126,6 +130,7 @@ typedef enum FoldForm {
 typedef struct FoldAxis {
     const Iter *iter; /* runs over [0, extent) */
     int64_t extent;
+    const Expr *size; /* NULL, or an index expression of at most extent: it runs over [0, size). First axis only. */
 } FoldAxis;
 
 struct Stmt {
@@ -210,6 +215,8 @@ struct Kernel {
     Intern *exprs; /* keys of the stored expressions */
     Map *expr_of;  /* stored key -> Expr */
     Map *names;    /* of buffers, iterators and variables: unique in a kernel, so that the text form can use them */
+    Buf *sizes;    /* BUF_SIZES, or NULL: every size is a number */
+    const Sym *const *syms; /* what its elements are; NULL in a parsed kernel */
     uint32_t n_exprs;
     Loc loc; /* FUSED over the nodes it computes */
 };
@@ -245,6 +252,18 @@ const Expr *lx_load(Kernel *k, Buf *buf, const Expr *const *index, const Expr *m
 const Expr *lx_map(Kernel *k, Op op, DType dtype, const Expr *const *args, uint32_t n);
 const Expr *lx_cast(Kernel *k, const Expr *a, DType dtype);
 const Expr *lx_index(Kernel *k, const Expr *value, int64_t lo, int64_t hi); /* promised range */
+
+/* size.c: sizes that are known when the kernel runs. */
+void kernel_sizes(Kernel *k, const Sym *const *syms, uint32_t n); /* makes k->sizes */
+/* The dim as an index expression in its range, NULL if it has a symbol that is not in k->syms or divides what may be negative. */
+const Expr *lx_dim(Kernel *k, const Dim *dim);
+bool lx_is_size(const Expr *e); /* computed from numbers and k->sizes alone */
+/* Index arithmetic by a divisor or factor that is no number; b >= 1 and a >= 0 for the quotient and remainder. */
+const Expr *lx_times(Kernel *k, const Expr *a, const Expr *b);
+const Expr *lx_quotient(Kernel *k, const Expr *a, const Expr *b);
+const Expr *lx_remainder(Kernel *k, const Expr *a, const Expr *b);
+/* The number of elements of an axis of buf in this run. */
+const Expr *lx_axis_size(Kernel *k, const Buf *buf, uint32_t axis);
 
 bool lx_is_index(const Expr *e); /* index arithmetic, as opposed to a value or predicate */
 bool lx_is_int(const Expr *e, int64_t *value); /* value may be NULL */

@@ -76,12 +76,14 @@ bool lower_dot(LowerArgs *args)
     start_chain(args, KB);
     for (; n < nb; n++)
         args->nest.index[0][lb[n]] = args->nest.index[1][rb[n]] = args->out[n];
-    for (uint32_t i = 0; i < nc; i++) {
-        const Expr *k = lower_fold_axis(args, "k", type_dim(lower_type(args, 0), (uint32_t)lc[i]));
-        if (!k)
-            return false;
-        args->nest.index[0][lc[i]] = args->nest.index[1][rc[i]] = k;
-    }
+    const Dim *dims[IR_MAX_RANK];
+    const Expr *k[IR_MAX_RANK];
+    for (uint32_t i = 0; i < nc; i++)
+        dims[i] = lower_type(args, 0)->dim[lc[i]];
+    if (!lower_fold_axes(args, "k", dims, nc, k))
+        return false;
+    for (uint32_t i = 0; i < nc; i++)
+        args->nest.index[0][lc[i]] = args->nest.index[1][rc[i]] = k[i];
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t a = 0; a < lower_type(args, side)->rank; a++)
             if (!args->nest.index[side][a])
@@ -158,14 +160,14 @@ static const Expr *conv_position(LowerArgs *args, uint32_t a, const Expr *tap)
     node_ints(args->node, AN_pad_lo, &lo);
     node_ints(args->node, AN_dilation, &dilation);
     node_ints(args->node, AN_lhs_dilation, &holes);
-    int64_t size = type_dim(lower_type(args, 0), a + 2), kernel = type_dim(lower_type(args, 1), a + 2);
+    int64_t kernel = type_dim(lower_type(args, 1), a + 2);
     const Expr *offset = node_bool(args->node, AN_flip) ? lx_sub(k, lx_int(k, kernel - 1), tap) : tap;
     const Expr *start = lx_sub(k, lx_mul(k, args->out[a + 2], stride[a]), lx_int(k, lo[a]));
     const Expr *at = lx_add(k, start, lx_mul(k, offset, dilation[a]));
     const Expr *real = lx_eq(k, lx_mod(k, at, holes[a]), lx_int(k, 0)); /* not in a hole */
     if (!lx_is_true(real))
         args->nest.guard = lx_and(k, args->nest.guard, real);
-    return lower_bounded(args, lx_div(k, at, holes[a]), size);
+    return lower_bounded(args, lx_div(k, at, holes[a]), lower_type(args, 0)->dim[a + 2]);
 }
 
 bool lower_conv(LowerArgs *args)

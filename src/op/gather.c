@@ -155,7 +155,7 @@ bool lower_gather(LowerArgs *args)
         at[a] = args->out[a < batch ? a : axis + a - batch];
     for (uint32_t a = 0; a < data->rank; a++)
         piece->index[a] = a < axis ? args->out[a] : a > axis ? args->out[a - 1 + inner] : NULL;
-    piece->index[axis] = lower_index_value(args, 1, at, type_dim(data, axis));
+    piece->index[axis] = lower_index_value(args, 1, at, data->dim[axis]);
     return true;
 }
 
@@ -168,7 +168,7 @@ bool lower_gather_elements(LowerArgs *args)
     IndexPiece *piece = lower_pieces(args, 1);
     for (uint32_t a = 0; a < data->rank; a++)
         piece->index[a] = args->out[a];
-    piece->index[axis] = lower_index_value(args, 1, args->out, type_dim(data, axis));
+    piece->index[axis] = lower_index_value(args, 1, args->out, data->dim[axis]);
     return true;
 }
 
@@ -188,7 +188,7 @@ bool lower_gather_nd(LowerArgs *args)
             piece->index[a] = args->out[a];
         } else if (a < batch + length) {
             at[outer] = lx_int(args->k, a - batch);
-            piece->index[a] = lower_index_value(args, 1, at, type_dim(data, a));
+            piece->index[a] = lower_index_value(args, 1, at, data->dim[a]);
         } else {
             piece->index[a] = args->out[outer + a - batch - length];
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lowerings share. Kernels see numbers only: every size is constant, element types are those that the loop IR
- * holds.
+ * What lowerings share. A size is a number, or an index expression over the sizes of the run (lx_dim); element types are those
+ * that the loop IR holds.
  */
 #include "op/op_int.h"
 
@@ -37,7 +37,23 @@ static bool type_fits(LowerArgs *args, const Type *type)
         return lower_fail(args, "sequences and optionals do not fit in kernels");
     if (!(dset_of(type->dtype) & (DS_NUMBER | DS_BOOL)))
         return lower_fail(args, "kernels hold f64 f32 f16 bf16, bool and integers of 8 to 64 bits");
-    return type_is_static(type) || lower_fail(args, "a size is symbolic; give input shapes (--shape)");
+    for (uint32_t a = 0; a < type->rank; a++)
+        if (!lx_dim(args->k, type->dim[a]))
+            return lower_fail(args, "a size is known neither now nor at the call; give input shapes (--shape)");
+    return true;
+}
+
+static bool attributes_fit(LowerArgs *args)
+{
+    for (uint32_t i = 0; args->node->attr && i < args->node->attr->n; i++) {
+        const AttrVal *val = &args->node->attr->val[i];
+        bool fits = val->kind != AK_DIM || !val->u.dim || lx_dim(args->k, val->u.dim);
+        for (uint32_t d = 0; val->kind == AK_DIMS && d < val->n; d++)
+            fits &= lx_dim(args->k, val->u.dims[d]) != NULL;
+        if (!fits)
+            return lower_fail(args, "an attribute is a size that is known neither now nor at the call");
+    }
+    return true;
 }
 
 bool lower_ready(LowerArgs *args)
@@ -48,7 +64,31 @@ bool lower_ready(LowerArgs *args)
     for (uint32_t i = 0; i < args->node->n_out; i++)
         if (!type_fits(args, args->node->out[i].type))
             return false;
-    return true;
+    return attributes_fit(args);
+}
+
+bool lower_static(LowerArgs *args)
+{
+    bool numbers = true;
+    if (!lower_ready(args))
+        return false;
+    for (uint32_t i = 0; i < args->node->n_in; i++)
+        numbers &= !args->node->in[i].val || type_is_static(args->node->in[i].val->type);
+    for (uint32_t i = 0; i < args->node->n_out; i++)
+        numbers &= type_is_static(args->node->out[i].type);
+    return numbers || lower_fail(args, "its kernel needs sizes that are numbers: give one size instead of a range");
+}
+
+const Expr *lower_dim(const LowerArgs *args, const Dim *dim)
+{
+    const Expr *e = lx_dim(args->k, dim);
+    IG_CHECK(args->k->ctx, e); /* lower_ready asked */
+    return e;
+}
+
+const Expr *lower_size(const LowerArgs *args, uint32_t operand, uint32_t axis)
+{
+    return lower_dim(args, lower_type(args, operand)->dim[axis]);
 }
 
 const Type *lower_type(const LowerArgs *args, uint32_t operand) { return args->node->in[operand].val->type; }
@@ -68,12 +108,18 @@ const Expr *lower_index_s64(Kernel *k, const Expr *value)
     return lx_cast(k, value, DT_S64);
 }
 
+const Expr *lower_clamped(LowerArgs *args, const Expr *position, const Expr *size)
+{
+    return lx_is_int(size, NULL) ? position : lx_min(args->k, position, lx_sub(args->k, size, lx_int(args->k, 1)));
+}
+
 /* i < 0 ? i + size : i, in s64; then checked, then clamped. size >= 1. */
-const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, int64_t size)
+const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, const Dim *dim)
 {
     Kernel *k = args->k;
+    const Expr *size = lower_dim(args, dim);
     const Expr *raw = lower_index_s64(k, args->load(args->user, in, index));
-    const Expr *zero = lx_const(k, DT_S64, 0), *end = lx_const(k, DT_S64, (uint64_t)size);
+    const Expr *zero = lx_const(k, DT_S64, 0), *end = lx_cast(k, size, DT_S64);
     const Expr *below = lx_map(k, OP_lt, DT_BOOL, (const Expr *const[]){raw, zero}, 2);
     const Expr *wrapped = lx_map(k, OP_add, DT_S64, (const Expr *const[]){raw, end}, 2);
     const Expr *at = lx_map(k, OP_select, DT_S64, (const Expr *const[]){below, wrapped, raw}, 3);
@@ -84,8 +130,9 @@ const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *i
         args->check(args->user, inside, (uint64_t)args->node->id << 8 | OP_ERROR_INDEX);
     }
     const Expr *floor = lx_map(k, OP_max, DT_S64, (const Expr *const[]){at, zero}, 2);
-    const Expr *last = lx_const(k, DT_S64, (uint64_t)(size - 1));
-    return lx_index(k, lx_map(k, OP_min, DT_S64, (const Expr *const[]){floor, last}, 2), 0, size - 1);
+    const Expr *last = lx_const(k, DT_S64, (uint64_t)(size->hi - 1));
+    at = lx_index(k, lx_map(k, OP_min, DT_S64, (const Expr *const[]){floor, last}, 2), 0, size->hi - 1);
+    return lower_clamped(args, at, size);
 }
 
 const Expr *lower_fold_axis(LowerArgs *args, const char *name, int64_t extent)
@@ -98,14 +145,63 @@ const Expr *lower_fold_axis(LowerArgs *args, const char *name, int64_t extent)
         return NULL;
     }
     const Iter *iter = kernel_iter(args->k, name, 0, extent - 1);
-    nest->axis[nest->n_axes++] = (FoldAxis){iter, extent};
+    nest->axis[nest->n_axes++] = (FoldAxis){.iter = iter, .extent = extent};
     return lx_iter(args->k, iter);
 }
 
-const Expr *lower_bounded(LowerArgs *args, const Expr *position, int64_t size)
+static const Expr *sized_axis(LowerArgs *args, const char *name, const Expr *size)
+{
+    const Expr *at = lower_fold_axis(args, name, size->hi);
+    if (at && at->kind == LX_ITER && !lx_is_int(size, NULL))
+        args->nest.axis[args->nest.n_axes - 1].size = size;
+    return at;
+}
+
+/* One axis over all positions, of which the axes' indices are quotients and remainders. */
+static bool flat_axes(LowerArgs *args, const char *name, const Expr *const *size, uint32_t n, const Expr **at)
 {
     Kernel *k = args->k;
-    const Expr *inside = lx_and(k, lx_le(k, lx_int(k, 0), position), lx_lt(k, position, lx_int(k, size)));
+    const Expr *total = lx_int(k, 1), *one = lx_int(k, 1);
+    for (uint32_t i = 0; i < n; i++)
+        total = lx_times(k, total, size[i]);
+    const Expr *position = sized_axis(args, name, total);
+    for (uint32_t i = n; position && i-- > 0;) {
+        const Expr *divisor = lx_max(k, size[i], one); /* without positions nothing is read */
+        at[i] = lower_clamped(args, i ? lx_remainder(k, position, divisor) : position, divisor);
+        position = lx_quotient(k, position, divisor);
+    }
+    return position != NULL;
+}
+
+/* Row-major at the sizes of the run is row-major at the bounds if only the first size varies. Where the order does not matter,
+ * the other axes run to their bounds under a guard. */
+bool lower_fold_axes(LowerArgs *args, const char *name, const Dim *const *dims, uint32_t n, const Expr **at)
+{
+    Kernel *k = args->k;
+    const Expr *size[IR_MAX_RANK];
+    bool varies = false, first = true;
+    for (uint32_t i = 0; i < n; i++) {
+        size[i] = lower_dim(args, dims[i]);
+        varies |= !first && !lx_is_int(size[i], NULL);
+        first &= size[i]->hi == 1;
+    }
+    if (varies && args->nest.form != FORM_EXACT)
+        return flat_axes(args, name, size, n, at);
+    for (uint32_t i = 0; i < n; i++) {
+        bool guarded = args->nest.n_axes && !lx_is_int(size[i], NULL);
+        at[i] = guarded ? lower_fold_axis(args, name, size[i]->hi) : sized_axis(args, name, size[i]);
+        if (at[i] && guarded)
+            args->nest.guard = lx_and(k, args->nest.guard, lx_lt(k, at[i], size[i]));
+        if (!at[i])
+            return false;
+    }
+    return true;
+}
+
+const Expr *lower_bounded(LowerArgs *args, const Expr *position, const Dim *size)
+{
+    Kernel *k = args->k;
+    const Expr *inside = lx_and(k, lx_le(k, lx_int(k, 0), position), lx_lt(k, position, lower_dim(args, size)));
     if (!lx_is_true(inside))
         args->nest.guard = lx_and(k, args->nest.guard, inside);
     return position;

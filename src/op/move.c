@@ -153,6 +153,30 @@ bool lower_broadcast(LowerArgs *args)
 
 /* Axes are cut into the smallest groups of equal products on both sides: [2,3,768] -> [6,12,64] pairs (2,3)|(6) and
  * (768)|(12,64), so an index never mixes more axes than the reshape does. */
+static bool takes_result(const Dim *in_size, const Dim *out_size)
+{
+    int64_t in, out;
+    if (dim_is_const(in_size, &in) && dim_is_const(out_size, &out))
+        return out < in;
+    return dim_divides(out_size, in_size) == TRI_YES || dim_divides(in_size, out_size) != TRI_YES;
+}
+
+/* The indices of axes [from, to) of the operand at a row-major position over them. */
+static void split_linear(LowerArgs *args, const Expr *linear, uint32_t from, uint32_t to, const Expr **index)
+{
+    Kernel *k = args->k;
+    bool opaque = false; /* a division whose divisor is no number */
+    for (uint32_t a = to; a-- > from;) {
+        const Expr *size = lower_size(args, 0, a), *divisor = lx_max(k, size, lx_int(k, 1));
+        bool lone = size->hi <= 1;
+        index[a] = lone ? lx_int(k, 0) : a == from ? linear : lx_remainder(k, linear, divisor);
+        opaque |= !lone && a > from && !lx_is_int(divisor, NULL);
+        if (opaque)
+            index[a] = lower_clamped(args, index[a], divisor);
+        linear = lone || a == from ? linear : lx_quotient(k, linear, divisor);
+    }
+}
+
 bool lower_reshape(LowerArgs *args)
 {
     if (!lower_ready(args))
@@ -160,33 +184,29 @@ bool lower_reshape(LowerArgs *args)
     Kernel *k = args->k;
     const Type *from = lower_type(args, 0), *to = args->node->out[0].type;
     IndexPiece *piece = lower_pieces(args, 1);
+    const Dim *one = dim_const(k->ctx, 1);
     uint64_t count;
-    type_count(from, &count);
+    bool empty = type_count(from, &count) && count == 0;
     uint32_t i = 0, o = 0;
     while (i < from->rank || o < to->rank) {
         uint32_t i0 = i;
-        int64_t in_size = 1, out_size = 1;
+        const Dim *in_size = one, *out_size = one;
         const Expr *linear = lx_int(k, 0);
-        if (count == 0) { /* no element: any index will do */
+        if (empty) { /* any index will do */
             i = from->rank, o = to->rank;
         } else {
             if (i < from->rank)
-                in_size = type_dim(from, i++);
+                in_size = from->dim[i++];
             while (in_size != out_size || (i >= from->rank && o < to->rank)) {
-                if (i >= from->rank || (out_size < in_size && o < to->rank)) {
-                    int64_t size = type_dim(to, o);
-                    linear = lx_add(k, lx_mul(k, linear, size), args->out[o++]);
-                    out_size *= size;
+                if (i >= from->rank || (o < to->rank && takes_result(in_size, out_size))) {
+                    linear = lx_add(k, lx_times(k, linear, lower_dim(args, to->dim[o])), args->out[o]);
+                    out_size = dim_mul(k->ctx, out_size, to->dim[o++]);
                 } else {
-                    in_size *= type_dim(from, i++);
+                    in_size = dim_mul(k->ctx, in_size, from->dim[i++]);
                 }
             }
         }
-        for (uint32_t a = i; a-- > i0;) {
-            int64_t size = type_dim(from, a);
-            piece->index[a] = size <= 1 ? lx_int(k, 0) : a == i0 ? linear : lx_mod(k, linear, size);
-            linear = size <= 1 ? linear : lx_div(k, linear, size);
-        }
+        split_linear(args, linear, i0, i, piece->index);
     }
     return true;
 }
@@ -203,12 +223,6 @@ bool lower_transpose(LowerArgs *args)
     return true;
 }
 
-/* A Dim attribute that has to be a number by now. */
-static bool number_of(LowerArgs *args, const Dim *dim, int64_t *value)
-{
-    return dim_is_const(dim, value) || lower_fail(args, "an attribute is a symbolic size");
-}
-
 bool lower_slice(LowerArgs *args)
 {
     if (!lower_ready(args))
@@ -218,12 +232,8 @@ bool lower_slice(LowerArgs *args)
     const int64_t *step;
     uint32_t n = node_dims(args->node, AN_start, &start);
     node_ints(args->node, AN_step, &step);
-    for (uint32_t a = 0; a < n; a++) {
-        int64_t first;
-        if (!number_of(args, start[a], &first))
-            return false;
-        piece->index[a] = lx_add(args->k, lx_mul(args->k, args->out[a], step[a]), lx_int(args->k, first));
-    }
+    for (uint32_t a = 0; a < n; a++)
+        piece->index[a] = lx_add(args->k, lx_mul(args->k, args->out[a], step[a]), lower_dim(args, start[a]));
     return true;
 }
 
@@ -232,20 +242,19 @@ bool lower_pad(LowerArgs *args)
     if (!lower_ready(args))
         return false;
     Kernel *k = args->k;
-    const Type *x = lower_type(args, 0);
+    uint32_t rank = lower_type(args, 0)->rank;
     IndexPiece *piece = lower_pieces(args, 2);
     const Dim *const *lo;
     const int64_t *interior;
     node_dims(args->node, AN_lo, &lo);
     node_ints(args->node, AN_interior, &interior);
     const Expr *guard = NULL;
-    for (uint32_t a = 0; a < x->rank; a++) {
-        int64_t first, pitch = interior[a] + 1, size = type_dim(x, a);
-        if (!number_of(args, lo[a], &first))
-            return false;
-        const Expr *at = lx_sub(k, args->out[a], lx_int(k, first));
+    for (uint32_t a = 0; a < rank; a++) {
+        int64_t pitch = interior[a] + 1;
+        const Expr *at = lx_sub(k, args->out[a], lower_dim(args, lo[a]));
+        const Expr *end = lx_sub(k, lx_mul(k, lower_size(args, 0, a), pitch), lx_int(k, interior[a])); /* an empty axis: <= 0 */
         guard = lx_and(k, guard, lx_le(k, lx_int(k, 0), at));
-        guard = lx_and(k, guard, lx_lt(k, at, lx_int(k, size ? (size - 1) * pitch + 1 : 0)));
+        guard = lx_and(k, guard, lx_lt(k, at, end));
         if (pitch > 1)
             guard = lx_and(k, guard, lx_eq(k, lx_mod(k, at, pitch), lx_int(k, 0)));
         piece[0].index[a] = pitch > 1 ? lx_div(k, at, pitch) : at;
@@ -263,20 +272,21 @@ bool lower_concat(LowerArgs *args)
     if (!lower_ready(args))
         return false;
     Kernel *k = args->k;
-    int64_t axis = node_int(args->node, AN_axis), start = 0;
+    int64_t axis = node_int(args->node, AN_axis);
+    const Expr *start = lx_int(k, 0);
     uint32_t n = args->node->n_in, used = 0, rank = args->node->out[0].type->rank;
     IndexPiece *piece = lower_pieces(args, n);
     for (uint32_t i = 0; i < n; i++) {
-        int64_t size = type_dim(lower_type(args, i), (uint32_t)axis);
-        if (size == 0 && !(i + 1 == n && used == 0))
+        const Expr *size = lower_size(args, i, (uint32_t)axis);
+        if (size->hi == 0 && !(i + 1 == n && used == 0))
             continue;
         IndexPiece *p = &piece[used++];
         p->in = i;
         for (uint32_t a = 0; a < rank; a++)
             p->index[a] = args->out[a];
-        p->index[axis] = lx_sub(k, args->out[axis], lx_int(k, start));
-        start += size;
-        p->guard = lx_lt(k, args->out[axis], lx_int(k, start));
+        p->index[axis] = lx_sub(k, args->out[axis], start);
+        start = lx_add(k, start, size);
+        p->guard = lx_lt(k, args->out[axis], start);
     }
     if (used > OP_MAX_PIECES)
         return lower_fail(args, "it joins more than 64 operands; join them in steps");
@@ -290,13 +300,13 @@ bool lower_reverse(LowerArgs *args)
     if (!lower_ready(args))
         return false;
     IndexPiece *piece = lower_pieces(args, 1);
-    const Type *x = lower_type(args, 0);
     const int64_t *axes;
     uint32_t n = node_ints(args->node, AN_axes, &axes);
-    for (uint32_t a = 0; a < x->rank; a++)
+    for (uint32_t a = 0; a < lower_type(args, 0)->rank; a++)
         piece->index[a] = args->out[a];
-    for (uint32_t i = 0; i < n; i++)
-        piece->index[axes[i]] =
-            lx_sub(args->k, lx_int(args->k, type_dim(x, (uint32_t)axes[i]) - 1), args->out[axes[i]]);
+    for (uint32_t i = 0; i < n; i++) {
+        const Expr *last = lx_sub(args->k, lower_size(args, 0, (uint32_t)axes[i]), lx_int(args->k, 1));
+        piece->index[axes[i]] = lx_sub(args->k, last, args->out[axes[i]]);
+    }
     return true;
 }

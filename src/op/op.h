@@ -108,6 +108,9 @@ typedef struct LowerArgs {
     Stmt *stmts;
 } LowerArgs;
 typedef bool LowerFn(LowerArgs *args); /* false after reporting what cannot be compiled */
+/* Every type of args->node is a tensor of an element type that kernels can hold, and its sizes are numbers or known when the
+ * kernel runs; else reports. */
+bool lower_ready(LowerArgs *args);
 
 /* ---- composites ------------------------------------------------------------------------------------------------------ */
 

@@ -63,19 +63,25 @@ bool sh_window_op(ShapeArgs *args, DType result);
 
 /* ---- lower.c ---------------------------------------------------------------------------------------------------- */
 
-/* Every type of the node is a static tensor of an element type that kernels can hold; else reports. */
-bool lower_ready(LowerArgs *args);
+bool lower_static(LowerArgs *args); /* lower_ready, and every size is a number; else reports */
+/* A size or a Dim attribute as an index expression. */
+const Expr *lower_dim(const LowerArgs *args, const Dim *dim);
+const Expr *lower_size(const LowerArgs *args, uint32_t operand, uint32_t axis);
 bool lower_fail(LowerArgs *args, const char *why);
 const Type *lower_type(const LowerArgs *args, uint32_t operand);
 /* An s64 value expression of an index loaded from operand `in`: negative values count from the end, the range is
  * checked with the node's error code and clamped to [0, size). */
 const Expr *lower_index_s64(Kernel *k, const Expr *value);
-const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, int64_t size);
+const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, const Dim *size);
 IndexPiece *lower_pieces(LowerArgs *args, uint32_t n);
 /* Appends an axis of the fold; returns its index expression. An axis of one element takes none. NULL: too many axes. */
 const Expr *lower_fold_axis(LowerArgs *args, const char *name, int64_t extent);
+/* All axes of a fold at once, whose positions are row-major at the sizes of the run; at: their index expressions. */
+bool lower_fold_axes(LowerArgs *args, const char *name, const Dim *const *dims, uint32_t n, const Expr **at);
 /* Guards nest with 0 <= position < size; returns position. */
-const Expr *lower_bounded(LowerArgs *args, const Expr *position, int64_t size);
+const Expr *lower_bounded(LowerArgs *args, const Expr *position, const Dim *size);
+/* position, where only the numbers it is computed from say that it is below size: at least that is made sure of. */
+const Expr *lower_clamped(LowerArgs *args, const Expr *position, const Expr *size);
 DType lower_acc(DType dtype); /* f16 and bf16 accumulate in f32 */
 /* Sticky error codes of compiled and evaluated nodes: node id << 8 | code. */
 enum { OP_ERROR_INDEX = 1 };

@@ -182,7 +182,7 @@ bool lower_cumulate(LowerArgs *args)
         const char *kind;
         Op op;
     } ops[] = {{"sum", OP_add}, {"prod", OP_mul}, {"max", OP_max}, {"min", OP_min}};
-    if (!lower_ready(args))
+    if (!lower_static(args))
         return false;
     Kernel *k = args->k;
     const Type *type = lower_type(args, 0);
@@ -253,7 +253,7 @@ static Stmt *window_fold(LowerArgs *args, const Expr *const *out, Taps *taps)
             return NULL;
         }
         const Iter *iter = kernel_iter(k, "w", 0, window[a] - 1);
-        fold->u.fold.axis[fold->u.fold.n_axes++] = (FoldAxis){iter, window[a]};
+        fold->u.fold.axis[fold->u.fold.n_axes++] = (FoldAxis){.iter = iter, .extent = window[a]};
         tap[a] = lx_iter(k, iter);
     }
     *taps = window_taps(args, out, tap);
@@ -278,7 +278,7 @@ static const Expr *flat_position(LowerArgs *args, const Taps *taps)
 /* Exact: equal to any other way of finding the element. A NaN is the best of its window. A window without elements answers 0. */
 bool lower_argwindow(LowerArgs *args)
 {
-    if (!lower_ready(args))
+    if (!lower_static(args))
         return false;
     Kernel *k = args->k;
     const Type *x = lower_type(args, 0);
@@ -368,7 +368,7 @@ static Stmt *scatter_copy(LowerArgs *args, const Axes *outer, uint32_t from)
 /* Axes before `axis` on which the indices are as long as the data: one loop for the copy and the updates of a slice. */
 bool lower_scatter_elements(LowerArgs *args)
 {
-    if (!lower_ready(args))
+    if (!lower_static(args))
         return false;
     Kernel *k = args->k;
     const Type *data = lower_type(args, 0), *indices = lower_type(args, 1);
@@ -395,7 +395,7 @@ bool lower_scatter_elements(LowerArgs *args)
 
 bool lower_scatter_nd(LowerArgs *args)
 {
-    if (!lower_ready(args))
+    if (!lower_static(args))
         return false;
     Kernel *k = args->k;
     const Type *data = lower_type(args, 0), *indices = lower_type(args, 1), *updates = lower_type(args, 2);
@@ -513,7 +513,7 @@ static Stmt *give_sorted(const Sort *s, int last, int64_t keep)
 
 bool lower_topk(LowerArgs *args)
 {
-    if (!lower_ready(args))
+    if (!lower_static(args))
         return false;
     Kernel *k = args->k;
     const Type *x = lower_type(args, 0);

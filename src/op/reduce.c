@@ -90,14 +90,19 @@ bool lower_reduce(LowerArgs *args)
     const int64_t *axes;
     uint32_t n = node_ints(args->node, AN_axes, &axes);
     bool seen[IR_MAX_RANK] = {false};
+    const Dim *dims[IR_MAX_RANK];
+    const Expr *at[IR_MAX_RANK];
+    uint32_t n_dims = 0, next = 0;
     for (uint32_t i = 0; i < n; i++)
         seen[axes[i]] = true;
+    for (uint32_t a = 0; a < x->rank; a++) /* ascending axes: row-major order of the reduced space */
+        if (seen[a])
+            dims[n_dims++] = x->dim[a];
     start_fold(args);
-    for (uint32_t a = 0; a < x->rank; a++) { /* ascending axes: row-major order of the reduced space */
-        args->nest.index[0][a] = seen[a] ? lower_fold_axis(args, "r", type_dim(x, a)) : args->out[a];
-        if (!args->nest.index[0][a])
-            return false;
-    }
+    if (!lower_fold_axes(args, "r", dims, n_dims, at))
+        return false;
+    for (uint32_t a = 0; a < x->rank; a++)
+        args->nest.index[0][a] = seen[a] ? at[next++] : args->out[a];
     return true;
 }
 
@@ -119,7 +124,7 @@ bool lower_reduce_window(LowerArgs *args)
         if (!tap)
             return false;
         const Expr *start = lx_sub(k, lx_mul(k, args->out[a], stride[a]), lx_int(k, lo[a]));
-        args->nest.index[0][a] = lower_bounded(args, lx_add(k, start, lx_mul(k, tap, dilation[a])), type_dim(x, a));
+        args->nest.index[0][a] = lower_bounded(args, lx_add(k, start, lx_mul(k, tap, dilation[a])), x->dim[a]);
     }
     return true;
 }

@@ -38,7 +38,6 @@ bool lower_source(LowerArgs *args)
         return false;
     const Node *node = args->node;
     DType dtype = node->out[0].type->dtype;
-    int64_t value;
     if (node->op == OP_const)
         ig_bug(args->k->ctx, "a const is a buffer of the kernel, not an expression");
     if (node->op == OP_iota) {
@@ -46,8 +45,6 @@ bool lower_source(LowerArgs *args)
         args->value = lx_cast(args->k, index, dtype);
         return true;
     }
-    if (!dim_is_const(node_attr(node, AN_dim)->u.dim, &value))
-        return lower_fail(args, "the size is symbolic");
-    args->value = lx_const(args->k, DT_S64, (uint64_t)value);
+    args->value = lx_cast(args->k, lower_dim(args, node_attr(node, AN_dim)->u.dim), DT_S64);
     return true;
 }

@@ -52,7 +52,7 @@ static inline ArtKernelFn *rt_kernel(const igata_model *model, uint32_t kernel)
 }
 
 /* The addresses of a phase's buffers for thread slot `slot`; art_check has bounded n_bufs. */
-static inline void rt_resolve(const RtRun *run, uint32_t n_inputs, const ArtRecBody *body, const ArtRecPhase *phase,
+static inline void rt_resolve(const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, const ArtRecPhase *phase,
                               unsigned slot, void **out)
 {
     const ArtRecBuf *bufs = run->model->bufs + phase->first_buf;
@@ -69,10 +69,13 @@ static inline void rt_resolve(const RtRun *run, uint32_t n_inputs, const ArtRecB
             out[i] = (uint8_t *)run->io[bufs[i].index] + offset;
             break;
         case ART_OUTPUT:
-            out[i] = (uint8_t *)run->io[n_inputs + bufs[i].index] + offset;
+            out[i] = (uint8_t *)run->io[entry->n_inputs + bufs[i].index] + offset;
             break;
         case ART_STATE:
             out[i] = run->state + offset;
+            break;
+        case ART_SIZES:
+            out[i] = run->io[entry->n_inputs + entry->n_outputs];
             break;
         default:
             out[i] = (uint8_t *)(uintptr_t)run->model->weights + offset;

@@ -38,7 +38,7 @@ struct igata_job {
     _Atomic uint64_t *slots;
     uint32_t n_slots, stride;
     const ArtRecBody *body;
-    uint32_t n_inputs;
+    const ArtRecEntry *entry;
     RtRun run;
     uint32_t refreshed; /* the tag when slots were last given a new one */
     igata_job_options options;
@@ -113,7 +113,7 @@ igata_status igata_job_begin(igata_job *job, const igata_model *model, size_t en
     uint32_t tag = (uint32_t)(cur >> 32) + 1;
     refresh_slots(job, tag);
     job->body = &model->bodies[entry];
-    job->n_inputs = model->entries[entry].n_inputs;
+    job->entry = &model->entries[entry];
     job->run = (RtRun){model, io, workspace, state};
     atomic_store_explicit(&job->error, 0, memory_order_relaxed);
     atomic_store_explicit(&job->phases, model->phases + job->body->first_phase, memory_order_release);
@@ -179,7 +179,7 @@ static uint32_t work_on(Worker *w, const Phase *phase)
         while ((unit = claim(job, phase, index, k == 0)) >= 0) {
             if (got++ == 0) {
                 enter_fp(w, job->run.model->fp_mode);
-                rt_resolve(&job->run, job->n_inputs, job->body, phase->rec, w->me, bufs);
+                rt_resolve(&job->run, job->entry, job->body, phase->rec, w->me, bufs);
             }
             run_unit(w, phase, (uint32_t)unit, bufs);
         }

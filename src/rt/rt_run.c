@@ -21,6 +21,7 @@ const char *igata_status_text(igata_status status)
         [IGATA_E_INDEX] = "an index was out of range while running",
         [IGATA_E_BUSY] = "the job still runs",
         [IGATA_E_THREADS] = "too many threads, or they cannot be started",
+        [IGATA_E_SIZE] = "a size is outside its range, or not what another input says",
     };
     return status >= 0 && status < IGATA_STATUS_COUNT ? texts[status] : "unknown status";
 }
@@ -79,7 +80,8 @@ igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entr
                         .outputs = e->n_outputs,
                         .phases = body->n_phases,
                         .workspace_bytes = body->workspace_bytes,
-                        .scratch_bytes = body->scratch_bytes};
+                        .scratch_bytes = body->scratch_bytes,
+                        .sizes = e->n_symbols};
     return give(info, &full, sizeof full);
 }
 
@@ -90,7 +92,8 @@ static igata_status give_value(const igata_model *model, const ArtRecValue *v, i
                         .rank = v->rank,
                         .dims = ART_TABLE(model->h, dims, int64_t) + v->first_dim,
                         .bytes = v->bytes,
-                        .offset = v->offset};
+                        .offset = v->offset,
+                        .bounds = ART_TABLE(model->h, bounds, int64_t) + v->first_dim};
     return give(info, &full, sizeof full);
 }
 
@@ -111,6 +114,67 @@ igata_status igata_state_info(const igata_model *model, size_t index, igata_valu
     return give_value(model, ART_TABLE(model->h, states, ArtRecValue) + index, info);
 }
 
+/* ---- sizes that a run decides ----------------------------------------------------------------------------------- */
+
+static const ArtRecEntry *find_entry(const igata_model *model, size_t entry)
+{
+    return model && entry < model->h->entries.count ? &model->entries[entry] : NULL;
+}
+
+static int64_t dim_of(const igata_model *model, const ArtRecValue *v, uint32_t axis, const int64_t *size)
+{
+    uint32_t record = ART_TABLE(model->h, dim_sizes, uint32_t)[v->first_dim + axis];
+    return record ? size[record - 1] : ART_TABLE(model->h, dims, int64_t)[v->first_dim + axis];
+}
+
+igata_status igata_size_info(const igata_model *model, size_t entry, size_t index, igata_size *info)
+{
+    const ArtRecEntry *e = find_entry(model, entry);
+    if (!e || !info || index >= e->n_symbols)
+        return IGATA_E_ARGUMENT;
+    const ArtRecSize *size = ART_TABLE(model->h, sizes, ArtRecSize) + e->first_size + index;
+    igata_size full = {.name = art_text(model->h, size->name), .lo = size->lo, .hi = size->hi};
+    return give(info, &full, sizeof full);
+}
+
+igata_status igata_sizes(const igata_model *model, size_t entry, const int64_t *const shapes[], int64_t sizes[])
+{
+    const ArtRecEntry *e = find_entry(model, entry);
+    int64_t size[ART_MAX_SIZES];
+    if (!e || (e->n_inputs && !shapes) || (e->n_symbols && !sizes))
+        return IGATA_E_ARGUMENT;
+    const ArtRecValue *values = &model->values[e->first_value];
+    for (uint32_t s = 0; s < e->n_symbols; s++)
+        sizes[s] = -1;
+    for (uint32_t i = 0; i < e->n_inputs; i++)
+        for (uint32_t d = 0; d < values[i].rank; d++) {
+            uint32_t record = ART_TABLE(model->h, dim_sizes, uint32_t)[values[i].first_dim + d];
+            if (record && record <= e->n_symbols)
+                sizes[record - 1] = shapes[i][d];
+        }
+    if (!art_find_sizes(model->h, e, sizes, size))
+        return IGATA_E_SIZE;
+    for (uint32_t i = 0; i < e->n_inputs; i++)
+        for (uint32_t d = 0; d < values[i].rank; d++)
+            if (shapes[i][d] != dim_of(model, &values[i], d, size))
+                return IGATA_E_SIZE;
+    return IGATA_OK;
+}
+
+igata_status igata_shape(const igata_model *model, size_t entry, size_t index, const int64_t sizes[], int64_t dims[])
+{
+    const ArtRecEntry *e = find_entry(model, entry);
+    int64_t size[ART_MAX_SIZES];
+    if (!e || index >= (size_t)e->n_inputs + e->n_outputs || !dims || (e->n_symbols && !sizes))
+        return IGATA_E_ARGUMENT;
+    if (!art_find_sizes(model->h, e, sizes, size))
+        return IGATA_E_SIZE;
+    const ArtRecValue *v = &model->values[e->first_value + index];
+    for (uint32_t d = 0; d < v->rank; d++)
+        dims[d] = dim_of(model, v, d, size);
+    return IGATA_OK;
+}
+
 size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
 {
     if (!model || entry >= model->h->entries.count || threads == 0 || threads > IGATA_MAX_THREADS)
@@ -123,6 +187,20 @@ size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
 /* ---- running ------------------------------------------------------------------------------------------------------
  */
 
+/* What kernels were promised about the symbols, and all that follows from it. */
+static igata_status check_sizes(const igata_model *model, const ArtRecEntry *e, const int64_t *sizes)
+{
+    const ArtRecSize *size = ART_TABLE(model->h, sizes, ArtRecSize) + e->first_size;
+    if (e->n_symbols && !sizes)
+        return IGATA_E_NULL;
+    if ((uintptr_t)sizes % sizeof *sizes)
+        return IGATA_E_ALIGN;
+    for (uint32_t i = 0; i < e->n_symbols; i++)
+        if (sizes[i] < size[i].lo || sizes[i] > size[i].hi)
+            return IGATA_E_SIZE;
+    return IGATA_OK;
+}
+
 igata_status rt_check_run(const igata_model *model, size_t entry, void *const io[], const void *workspace,
                           const void *state)
 {
@@ -132,7 +210,7 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
     const ArtRecBody *body = &model->bodies[entry];
     uint32_t n = e->n_inputs + e->n_outputs;
     uintptr_t all = (uintptr_t)workspace | (uintptr_t)state;
-    if (n && !io)
+    if (n + e->n_symbols && !io)
         return IGATA_E_NULL;
     for (uint32_t i = 0; i < n; i++) {
         if (!io[i])
@@ -141,7 +219,7 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
     }
     if ((!workspace && (body->workspace_bytes || body->scratch_bytes)) || (!state && model->h->state_bytes))
         return IGATA_E_NULL;
-    return all % ART_ALIGN ? IGATA_E_ALIGN : IGATA_OK;
+    return all % ART_ALIGN ? IGATA_E_ALIGN : check_sizes(model, e, e->n_symbols ? io[n] : NULL);
 }
 
 igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
@@ -159,7 +237,7 @@ igata_status igata_run_report(const igata_model *model, size_t entry, void *cons
     void *bufs[ART_MAX_BUFS];
     unsigned old = rt_fp_enter(model->fp_mode);
     for (uint32_t i = 0; i < body->n_phases; i++) {
-        rt_resolve(&run, model->entries[entry].n_inputs, body, &phases[i], 0, bufs);
+        rt_resolve(&run, &model->entries[entry], body, &phases[i], 0, bufs);
         rt_kernel(model, phases[i].kernel)(bufs, 0, (int64_t)phases[i].tiles, &word);
     }
     rt_fp_leave(old, model->fp_mode);

@@ -32,7 +32,8 @@ static bool is_void(Group *g)
         return false;
     const Storage *from = g->reads.data[0], *to = g->writes.data[0];
     return from->kind == SLOT_WORKSPACE && !from->in_place && from->bytes == to->bytes &&
-           from->val->type->dtype == to->val->type->dtype && (to->kind == SLOT_OUTPUT || to->kind == SLOT_WORKSPACE) &&
+           from->val->type->dtype == to->val->type->dtype &&
+           ((to->kind == SLOT_OUTPUT && type_is_static(to->val->type)) || to->kind == SLOT_WORKSPACE) &&
            copies_in_place(g, from, to);
 }
 

@@ -133,7 +133,7 @@ static bool same_rows(const Type *type, const Type *rows_of, uint32_t row_axes)
     if (type->rank != rows_of->rank)
         return false;
     for (uint32_t i = 0; i < type->rank; i++)
-        if ((row_axes >> i & 1) && type_dim(type, i) != type_dim(rows_of, i))
+        if ((row_axes >> i & 1) && type->dim[i] != rows_of->dim[i])
             return false;
     return true;
 }
@@ -158,15 +158,15 @@ static bool dot_keeps_rows(const Node *dot, const Group *g, const Fuse *f, uint3
 /* Bytes of the second operand of a contraction that one row needs, batch axes excluded. */
 static uint64_t operand_bytes_per_row(const Node *node)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, count;
     const Type *type = ir_in(node, 1)->type;
-    if (!type_bytes(type, &bytes))
+    if (!type_count_bound(type, &count) || !dtype_bytes(type->dtype, count, &bytes))
         return UINT64_MAX;
     const int64_t *rb;
     if (attrs_get((Op)node->op, node->attr, AN_rhs_batch)) {
         uint32_t nb = node_ints(node, AN_rhs_batch, &rb);
         for (uint32_t i = 0; i < nb; i++) {
-            int64_t size = type_dim(type, (uint32_t)rb[i]);
+            int64_t size = type_bound(type, (uint32_t)rb[i]);
             bytes /= size > 0 ? (uint64_t)size : 1;
         }
     }
@@ -188,7 +188,7 @@ static bool rows_fit(const Fuse *f, const Group *g, const Node *candidate)
         uint32_t rows = group_row_axes(node);
         for (uint32_t i = 0; i < type->rank; i++)
             if (!(rows >> i & 1))
-                row *= (uint64_t)type_dim(type, i);
+                row *= (uint64_t)type_bound(type, i);
         need += operand_bytes_per_row(node) + row * ROW_TILE * sizeof(float);
     }
     return need <= budget;

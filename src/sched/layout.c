@@ -17,7 +17,7 @@ static bool is_spatial(const Node *node)
     if (!node)
         return false;
     OpKind kind = op_info[node->op].kind;
-    if (kind == OK_CONTRACT && node->out[0].type->rank >= 3 && type_dim(node->out[0].type, 1) < FEW_CHANNELS)
+    if (kind == OK_CONTRACT && node->out[0].type->rank >= 3 && type_bound(node->out[0].type, 1) < FEW_CHANNELS)
         return false;
     return (kind == OK_CONTRACT && attrs_get((Op)node->op, node->attr, AN_groups)) ||
            (kind == OK_FOLD && attrs_get((Op)node->op, node->attr, AN_window));

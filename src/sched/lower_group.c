@@ -50,13 +50,44 @@ static bool is_fold(const Node *node)
     return kind == OK_FOLD || kind == OK_CONTRACT || kind == OK_OPAQUE;
 }
 
-/* Whether one row of the value has more than one element. */
+static bool is_one(const Type *type, uint32_t axis) { return type_dim(type, axis) == 1; }
+
+/* Whether one row of the value may have more than one element. */
 static bool has_content(const Lower *l, const Val *val)
 {
     for (uint32_t i = 0; i < val->type->rank; i++)
-        if (!(l->row_axes >> i & 1) && type_dim(val->type, i) != 1)
+        if (!(l->row_axes >> i & 1) && !is_one(val->type, i))
             return true;
     return false;
+}
+
+/* The size of an axis; types of nodes were looked at before. */
+static const Expr *size_of(Lower *l, const Type *type, uint32_t axis)
+{
+    const Expr *size = lx_dim(l->k, type->dim[axis]);
+    IG_CHECK(l->s->ctx, size);
+    return size;
+}
+
+/* A loop over [0, size), or the index 0 where there is one element. */
+typedef struct Counter {
+    const Iter *iter; /* NULL: none */
+    const Expr *size, *at;
+} Counter;
+
+static Counter count_to(Lower *l, const char *name, const Expr *size)
+{
+    Counter c = {.size = size, .at = lx_int(l->k, 0)};
+    if (lx_is_int(size, NULL) && size->u.i <= 1)
+        return c;
+    c.iter = kernel_iter(l->k, name, 0, size->hi - 1);
+    c.at = lx_iter(l->k, c.iter);
+    return c;
+}
+
+static Stmt *loop_around(Lower *l, const Counter *c, Stmt *body)
+{
+    return c->iter ? ls_for(l->k, c->iter, lx_int(l->k, 0), c->size, 1, BIND_SEQ, body) : body;
 }
 
 /* ---- buffers ---------------------------------------------------------------------------------------------------------- */
@@ -72,6 +103,12 @@ static Buf *storage_buf(Lower *l, Storage *st)
             buf->elements += st->dim[i] > 0 ? (st->dim[i] - 1) * st->stride[i] : 0;
         }
         buf->val = st->val;
+        if (st->kind != SLOT_WORKSPACE && !type_is_static(st->val->type)) {
+            const Expr **size = ARENA_ARRAY(l->k->arena, const Expr *, st->rank + 1);
+            for (uint32_t i = 0; i < st->rank; i++)
+                size[i] = size_of(l, st->val->type, i);
+            buf->size = size;
+        }
         *slot = buf;
     }
     return *slot;
@@ -102,7 +139,7 @@ static Buf *local_buf(Lower *l, const Val *val)
     uint32_t n = 0;
     for (uint32_t i = 0; i < val->type->rank; i++)
         if (!(l->row_axes >> i & 1))
-            dim[n++] = type_dim(val->type, i);
+            dim[n++] = type_bound(val->type, i);
     return kernel_buf(l->k, str_format(l->s->ctx, "row%u", val->id), val->type->dtype, BUF_LOCAL, n, dim);
 }
 
@@ -143,7 +180,7 @@ static const Expr *const_at(Lower *l, Weight *weight, const Expr *const *index)
 static void stretch(Lower *l, const Val *operand, const Expr *const *index, const Expr **result)
 {
     for (uint32_t i = 0; i < operand->type->rank; i++)
-        result[i] = type_dim(operand->type, i) == 1 ? lx_int(l->k, 0) : index[i];
+        result[i] = is_one(operand->type, i) ? lx_int(l->k, 0) : index[i];
 }
 
 typedef struct LoadUser {
@@ -392,7 +429,7 @@ static void split_axis(Kernel *k, Stmt *fold, uint32_t at, const Divisors *v)
     uint32_t n = v->n + 1;
     for (uint32_t i = 0; i < n; i++) { /* outermost first */
         int64_t unit = i < v->n ? v->d[v->n - 1 - i] : 1, outer = i ? v->d[v->n - i] : old.extent;
-        part[i] = (FoldAxis){kernel_iter(k, "k", 0, outer / unit - 1), outer / unit};
+        part[i] = (FoldAxis){kernel_iter(k, "k", 0, outer / unit - 1), outer / unit, NULL};
         position = lx_add(k, position, lx_mul(k, lx_iter(k, part[i].iter), unit));
     }
     for (uint32_t i = fold->u.fold.n_axes; i-- > at + 1;)
@@ -411,7 +448,7 @@ static void split_axes(Kernel *k, Stmt *fold)
         Divisors v = {.iter = fold->u.fold.axis[i].iter, .seen = map_create(k->arena)};
         find_divisors(&v, fold->u.fold.a);
         find_divisors(&v, fold->u.fold.b);
-        if (divisors_nest(&v, fold->u.fold.axis[i].extent) && fold->u.fold.n_axes + v.n <= LOOP_MAX_FOLD_ITERS)
+        if (!fold->u.fold.axis[i].size && divisors_nest(&v, fold->u.fold.axis[i].extent) && fold->u.fold.n_axes + v.n <= LOOP_MAX_FOLD_ITERS)
             split_axis(k, fold, i, &v);
     }
 }
@@ -436,8 +473,9 @@ static Stmt *checks_over_axes(Kernel *k, Stmt *checks, const FoldNest *nest)
         if (!stmts_use_iter(checks, nest->axis[i].iter))
             continue;
         const Iter *iter = kernel_iter(k, "k", 0, nest->axis[i].extent - 1);
+        const Expr *end = nest->axis[i].size ? nest->axis[i].size : lx_int(k, nest->axis[i].extent);
         checks = stmts_replace_iter(k, checks, nest->axis[i].iter, lx_iter(k, iter));
-        checks = ls_for(k, iter, lx_int(k, 0), lx_int(k, nest->axis[i].extent), 1, BIND_SEQ, checks);
+        checks = ls_for(k, iter, lx_int(k, 0), end, 1, BIND_SEQ, checks);
     }
     return checks;
 }
@@ -507,7 +545,7 @@ static void emit_scalars(Lower *l, int level)
 static bool same_content(const Lower *l, const Val *a, const Val *b)
 {
     for (uint32_t i = 0; i < l->rank; i++)
-        if (!(l->row_axes >> i & 1) && type_dim(a->type, i) != type_dim(b->type, i))
+        if (!(l->row_axes >> i & 1) && a->type->dim[i] != b->type->dim[i])
             return false;
     return true;
 }
@@ -526,27 +564,22 @@ static int64_t channel_groups(const Node *node)
 static void emit_content_loop(Lower *l, int level, const Node *first, Map *done)
 {
     const Expr *index[IR_MAX_RANK];
-    const Iter *iter[IR_MAX_RANK + 1];
-    int64_t extent[IR_MAX_RANK + 1];
+    Counter loop[IR_MAX_RANK + 1];
     uint32_t n_loops = 0;
     const Val *shape = &first->out[0];
     int64_t groups = channel_groups(first);
     for (uint32_t i = 0; i < l->rank; i++) {
-        int64_t size = type_dim(shape->type, i);
         if (l->row_axes >> i & 1) {
             index[i] = l->row[i];
-        } else if (size == 1) {
-            index[i] = lx_int(l->k, 0);
         } else if (groups > 1) {
-            extent[n_loops] = groups;
-            const Iter *group = iter[n_loops++] = kernel_iter(l->k, "g", 0, groups - 1);
-            extent[n_loops] = size / groups;
-            const Iter *channel = iter[n_loops++] = kernel_iter(l->k, "c", 0, size / groups - 1);
-            index[i] = lx_add(l->k, lx_mul(l->k, lx_iter(l->k, group), size / groups), lx_iter(l->k, channel));
+            int64_t size = type_dim(shape->type, i) / groups;
+            loop[n_loops] = count_to(l, "g", lx_int(l->k, groups));
+            loop[n_loops + 1] = count_to(l, "c", lx_int(l->k, size));
+            index[i] = lx_add(l->k, lx_mul(l->k, loop[n_loops].at, size), loop[n_loops + 1].at);
+            n_loops += 2;
         } else {
-            extent[n_loops] = size;
-            iter[n_loops] = kernel_iter(l->k, "c", 0, size - 1);
-            index[i] = lx_iter(l->k, iter[n_loops++]);
+            loop[n_loops] = count_to(l, "c", size_of(l, shape->type, i));
+            index[i] = loop[n_loops++].at;
         }
     }
     Stmt *body = NULL, **outer_tail = l->tail;
@@ -571,7 +604,7 @@ static void emit_content_loop(Lower *l, int level, const Node *first, Map *done)
             map_set(l->var, l->g->nodes.data[n]->id, NULL);
     forget_values(l);
     for (uint32_t i = n_loops; i-- > 0;)
-        body = ls_for(l->k, iter[i], lx_int(l->k, 0), lx_int(l->k, extent[i]), 1, BIND_SEQ, body);
+        body = loop_around(l, &loop[i], body);
     l->tail = outer_tail;
     if (body)
         append(l, body);
@@ -632,18 +665,15 @@ static void lower_rows(Lower *l)
 {
     const Node *anchor = l->g->nodes.data[0];
     const Type *type = anchor->out[0].type;
-    const Iter *iter[IR_MAX_RANK];
+    Counter row[IR_MAX_RANK] = {{0}};
     l->rank = type->rank;
     l->row_axes = group_row_axes(anchor);
     Stmt *body = NULL;
     for (uint32_t i = 0; i < l->rank; i++) {
-        iter[i] = NULL;
         if (!(l->row_axes >> i & 1))
             continue;
-        int64_t size = type_dim(type, i);
-        if (size > 1)
-            iter[i] = kernel_iter(l->k, "i", 0, size - 1);
-        l->row[i] = iter[i] ? lx_iter(l->k, iter[i]) : lx_int(l->k, 0);
+        row[i] = count_to(l, "i", size_of(l, type, i));
+        l->row[i] = row[i].at;
     }
     l->tail = &body;
     int highest = assign_levels(l);
@@ -652,8 +682,7 @@ static void lower_rows(Lower *l)
         emit_content(l, level);
     }
     for (uint32_t i = l->rank; i-- > 0;)
-        if (iter[i])
-            body = ls_for(l->k, iter[i], lx_int(l->k, 0), lx_int(l->k, type_dim(type, i)), 1, BIND_SEQ, body);
+        body = loop_around(l, &row[i], body);
     l->k->body = body;
 }
 
@@ -663,30 +692,28 @@ static void concat_operands(Lower *l)
     const Node *node = l->g->nodes.data[0];
     uint32_t axis = (uint32_t)node_int(node, AN_axis);
     Buf *out = storage_buf(l, sched_storage_of(l->s, &node->out[0]));
-    int64_t offset = 0;
+    const Expr *offset = lx_int(l->k, 0);
     Stmt **outer = &l->k->body;
     for (uint32_t n = 0; n < node->n_in; n++) {
         const Val *in = ir_in(node, n);
         const Expr *from[IR_MAX_RANK], *to[IR_MAX_RANK];
-        const Iter *iter[IR_MAX_RANK];
+        Counter loop[IR_MAX_RANK];
         uint64_t count = 0;
-        if (type_count(in->type, &count) && count > 0) {
+        if (type_count_bound(in->type, &count) && count > 0) {
             for (uint32_t i = 0; i < in->type->rank; i++) {
-                int64_t size = type_dim(in->type, i);
-                iter[i] = size > 1 ? kernel_iter(l->k, "i", 0, size - 1) : NULL;
-                from[i] = iter[i] ? lx_iter(l->k, iter[i]) : lx_int(l->k, 0);
-                to[i] = i == axis ? lx_add(l->k, from[i], lx_int(l->k, offset)) : from[i];
+                loop[i] = count_to(l, "i", size_of(l, in->type, i));
+                from[i] = loop[i].at;
+                to[i] = i == axis ? lx_add(l->k, from[i], offset) : from[i];
             }
             Stmt *body = NULL;
             l->tail = &body;
             forget_values(l);
             append(l, ls_store(l->k, out, to, value_at(l, in, from), NULL));
             for (uint32_t i = in->type->rank; i-- > 0;)
-                if (iter[i])
-                    body = ls_for(l->k, iter[i], lx_int(l->k, 0), lx_int(l->k, type_dim(in->type, i)), 1, BIND_SEQ, body);
+                body = loop_around(l, &loop[i], body);
             outer = ls_append(outer, body);
         }
-        offset += type_dim(in->type, axis);
+        offset = lx_add(l->k, offset, size_of(l, in->type, axis));
     }
 }
 
@@ -710,7 +737,7 @@ static bool writes_nothing(const Group *g)
 {
     for (uint32_t i = 0; i < g->results.len; i++) {
         uint64_t count = 0;
-        if (!type_count(g->results.data[i]->type, &count) || count > 0)
+        if (!type_count_bound(g->results.data[i]->type, &count) || count > 0)
             return false;
     }
     return true;
@@ -727,6 +754,7 @@ static bool lower_group(Schedule *s, Group *g)
         locs[i] = g->nodes.data[i]->loc;
     k->loc = g->nodes.len == 1 ? locs[0] : loc_fused(s->ctx, locs, g->nodes.len);
     g->kernel = k;
+    kernel_sizes(k, s->syms, s->n_syms);
     bool opaque = op_info[g->nodes.data[0]->op].kind == OK_OPAQUE;
     for (uint32_t i = 0; i < g->nodes.len && !opaque; i++)
         if (op_info[g->nodes.data[i]->op].kind == OK_CONTROL || g->nodes.data[i]->n_out != 1) {
@@ -737,6 +765,9 @@ static bool lower_group(Schedule *s, Group *g)
         }
     if (writes_nothing(g))
         return true;
+    for (uint32_t i = 0; i < g->nodes.len && k->sizes; i++)
+        if (!lower_ready(&(LowerArgs){.k = k, .node = g->nodes.data[i]}))
+            return false;
     if (opaque)
         lower_opaque(&l);
     else if (g->nodes.data[0]->op == OP_concat) /* op-switch: see concat_operands */

@@ -38,6 +38,14 @@ static bool visit_index(const Expr *const *index, uint32_t n, ExprFn *visit, voi
 
 static bool visit_if(const Expr *e, ExprFn *visit, void *user) { return !e || visit(user, e); }
 
+static bool visit_axes(const FoldAxis *axis, uint32_t n, ExprFn *visit, void *user)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!visit_if(axis[i].size, visit, user))
+            return false;
+    return true;
+}
+
 static bool visit_stmt(const Stmt *s, ExprFn *visit, void *user)
 {
     switch (s->kind) {
@@ -52,9 +60,9 @@ static bool visit_stmt(const Stmt *s, ExprFn *visit, void *user)
         return visit_index(s->u.store.index, s->u.store.n_index, visit, user) && visit(user, s->u.store.value) &&
                visit_if(s->u.store.mask, visit, user);
     case LS_FOLD:
-        return visit(user, s->u.fold.a) && visit_if(s->u.fold.b, visit, user) && visit_if(s->u.fold.guard, visit, user);
+        return visit_axes(s->u.fold.axis, s->u.fold.n_axes, visit, user) && visit(user, s->u.fold.a) && visit_if(s->u.fold.b, visit, user) && visit_if(s->u.fold.guard, visit, user);
     case LS_MMA:
-        return visit(user, s->u.mma.a) && visit(user, s->u.mma.b) && visit_if(s->u.mma.guard, visit, user) &&
+        return visit_axes(s->u.mma.axis, s->u.mma.n_axes, visit, user) && visit(user, s->u.mma.a) && visit(user, s->u.mma.b) && visit_if(s->u.mma.guard, visit, user) &&
                visit_if(s->u.mma.col_limit, visit, user);
     case LS_PUT:
         return visit_index(s->u.put.index, s->u.put.n_index, visit, user) && visit(user, s->u.put.value) &&
@@ -134,7 +142,7 @@ typedef struct Carry {
 
 static bool has_computed_index(const Expr *e)
 {
-    bool found = e->kind == LX_INDEX;
+    bool found = e->kind == LX_INDEX && !lx_is_size(e);
     for (uint32_t i = 0; i < e->n_args && !found; i++)
         found = has_computed_index(e->arg[i]);
     return found;

@@ -333,20 +333,20 @@ static uint32_t kernel_index(Schedule *s, Map *known, Kernel *k)
 static uint64_t node_flops(const Node *node)
 {
     uint64_t out = 0, in = 0, weights = 0;
-    (void)type_count(node->out[0].type, &out);
+    (void)type_count_bound(node->out[0].type, &out);
     if (op_info[node->op].kind == OK_FOLD) {
-        (void)type_count(ir_in(node, 0)->type, &in);
+        (void)type_count_bound(ir_in(node, 0)->type, &in);
         return in;
     }
     if (op_info[node->op].kind != OK_CONTRACT)
         return op_info[node->op].kind == OK_MAP ? out : 0;
-    (void)type_count(ir_in(node, 1)->type, &weights);
+    (void)type_count_bound(ir_in(node, 1)->type, &weights);
     const int64_t *axes;
     if (attrs_get((Op)node->op, node->attr, AN_lhs_contract)) {
         uint64_t k = 1;
         uint32_t n = node_ints(node, AN_lhs_contract, &axes);
         for (uint32_t i = 0; i < n; i++)
-            k *= (uint64_t)type_dim(ir_in(node, 0)->type, (uint32_t)axes[i]);
+            k *= (uint64_t)type_bound(ir_in(node, 0)->type, (uint32_t)axes[i]);
         return 2 * out * k;
     }
     int64_t channels = type_dim(ir_in(node, 1)->type, 0);
@@ -388,6 +388,8 @@ static void make_phase(Schedule *s, Group *g, Map *known)
             const PackedWeight *w = packed_weight(s, buf);
             *slot = (Slot){SLOT_WEIGHTS, 0, w->offset};
             phase.bytes += w->bytes;
+        } else if (buf->space == BUF_SIZES) {
+            *slot = (Slot){SLOT_SIZES, 0, 0};
         } else {
             const Storage *st = sched_storage_of(s, buf->val);
             *slot = (Slot){st->kind, st->index, st->kind == SLOT_WORKSPACE ? st->offset : 0};
@@ -414,6 +416,10 @@ static void drop_unused_buffers(Kernel *k)
     bool *used = ARENA_ARRAY(k->arena, bool, k->bufs.len + 1);
     uint32_t n = 0;
     stmts_each_access(k->arena, k->body, mark_used, used);
+    for (uint32_t i = 0; k->sizes && i < k->bufs.len; i++)
+        used[k->sizes->id] |= used[i] && k->bufs.data[i]->size;
+    if (k->sizes && !used[k->sizes->id])
+        k->sizes = NULL;
     for (uint32_t i = 0; i < k->bufs.len; i++)
         if (used[i]) {
             k->bufs.data[i]->id = n;

@@ -48,7 +48,7 @@ Storage *sched_storage_add(Schedule *s, const Val *val)
     st->kind = SLOT_WORKSPACE;
     st->name = str_format(s->ctx, "v%u", val->id);
     for (uint32_t i = 0; i < st->rank; i++) {
-        st->dim[i] = type_dim(val->type, i);
+        st->dim[i] = type_bound(val->type, i);
         order[i] = i;
     }
     storage_set_order(st, order);
@@ -85,6 +85,30 @@ static void copy_shared_outputs(Schedule *s)
     }
 }
 
+typedef struct Syms {
+    Arena *arena;
+    VEC(const Sym *) list;
+} Syms;
+
+static const Dim *note_sym(void *user, const Sym *sym)
+{
+    Syms *s = user;
+    for (uint32_t i = 0; i < s->list.len; i++)
+        if (s->list.data[i] == sym)
+            return NULL;
+    vec_push(s->arena, &s->list, sym);
+    return NULL;
+}
+
+static void find_syms(Schedule *s)
+{
+    Syms syms = {.arena = s->arena};
+    for (uint32_t i = 0; i < s->func->body->params.len; i++)
+        type_bind(s->ctx, s->func->body->params.data[i]->type, note_sym, &syms);
+    s->syms = syms.list.data;
+    s->n_syms = syms.list.len;
+}
+
 Schedule *sched_create(Context *ctx, Module *module, Func *func)
 {
     Arena *arena = arena_create(ctx);
@@ -95,6 +119,7 @@ Schedule *sched_create(Context *ctx, Module *module, Func *func)
     s->func = func;
     s->group_of = map_create(arena);
     s->storage_of = map_create(arena);
+    find_syms(s);
     copy_shared_outputs(s);
     return s;
 }
@@ -147,7 +172,7 @@ void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void
 
 static const char *slot_name(SlotKind kind)
 {
-    static const char *const name[] = {"workspace", "input", "output", "weights", "state", "scratch"};
+    static const char *const name[] = {"workspace", "input", "output", "weights", "state", "scratch", "sizes"};
     return name[kind];
 }
 

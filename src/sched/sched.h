@@ -10,7 +10,9 @@
 #include "loop/loop.h"
 #include "pass/pass.h"
 
-typedef enum SlotKind { SLOT_WORKSPACE, SLOT_INPUT, SLOT_OUTPUT, SLOT_WEIGHTS, SLOT_STATE, SLOT_SCRATCH } SlotKind;
+typedef enum SlotKind {
+    SLOT_WORKSPACE, SLOT_INPUT, SLOT_OUTPUT, SLOT_WEIGHTS, SLOT_STATE, SLOT_SCRATCH, SLOT_SIZES
+} SlotKind;
 
 /* A tensor value that lives in memory between kernels (or is an input or output). */
 typedef struct Storage {
@@ -19,8 +21,8 @@ typedef struct Storage {
     SlotKind kind;
     uint32_t index;              /* INPUT, OUTPUT: position */
     uint32_t rank;
-    int64_t dim[IR_MAX_RANK];    /* logical sizes */
-    int64_t stride[IR_MAX_RANK]; /* in elements, chosen by layout */
+    int64_t dim[IR_MAX_RANK];    /* the largest sizes */
+    int64_t stride[IR_MAX_RANK]; /* in elements, chosen by layout; an input or output is dense at the sizes of the run instead */
     uint64_t bytes;              /* pitched, rounded to 64 */
     uint64_t offset;             /* in the workspace, set by plan */
     uint32_t first, last;        /* phases that touch it */
@@ -67,6 +69,8 @@ struct Schedule {
     Arena *arena;
     Module *module;
     Func *func;
+    const Sym *const *syms; /* that the inputs' sizes have, in order of appearance: what a run is told */
+    uint32_t n_syms;
     VEC(Group *) groups;
     VEC(Storage *) storages;
     Map *group_of;   /* node id -> Group; absent: inlined where it is used */
@@ -79,7 +83,8 @@ struct Schedule {
     uint64_t peak_bytes, lower_bound_bytes;
 };
 
-/* An entry function, static shapes, composites expanded. The module must outlive the schedule. */
+/* An entry function, composites expanded; a size is a number or an expression of symbols that the inputs' sizes have. The module
+ * must outlive the schedule. */
 Schedule *sched_create(Context *ctx, Module *module, Func *func);
 void sched_destroy(Schedule *schedule);
 void sched_print(Text *text, const Schedule *schedule);  /* groups, storages, plan, kernels */

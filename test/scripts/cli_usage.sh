@@ -82,9 +82,31 @@ expect 3 run add.ig --dim N=2 -i x=ones -o y=@a.npy -o nothing=@b.npy
 [ -e a.npy ] && fail "an output is written although another does not exist"
 expect 3 run add.ig --dim N=2 -i x=ones -o y=@a.npy -o y=@nowhere/b.npy
 [ -e a.npy ] && fail "an output stays although another cannot be written"
-expect 3 compile add.ig -o add.so
-[ -e add.so ] && fail "a failed compile leaves a file"
+expect 3 compile add.ig -o add.a
+[ -e add.a ] && fail "a failed compile leaves a file"
 ls .igata-* 2> /dev/null && fail "temporary files stay"
+
+# one artifact for a range of sizes
+expect 0 compile add.ig --dim N=2..9 -o range.so
+expect 0 inspect range.so
+grep -q '^size N : 2..9$' out || fail "inspect does not tell the sizes"
+grep -q '^in %x : f32\[N,4\]$' out || fail "inspect does not tell the shape of an input"
+expect 0 inspect range.so --json
+grep -q '"shape": \[-1, 4\], "bounds": \[9, 4\]' out || fail "the JSON lacks the bounds"
+for n in 2 5 9; do
+    expect 0 run add.ig --dim N=$n -i x=random:$n -o y=@want.npy
+    expect 0 run range.so --shape x=${n}x4 -i x=random:$n -o y=@got.npy
+    cmp want.npy got.npy || fail "size $n of a range differs"
+    expect 0 run add.ig --dim N=2..9 --shape x=${n}x4 -i x=random:$n -o y=@got.npy
+    cmp want.npy got.npy || fail "size $n of a range differs in run"
+done
+for n in 1 10; do
+    expect 3 run range.so --shape x=${n}x4 -i x=ones -o y=@never.npy
+    says 'a size is outside its range'
+    expect 3 run add.ig --dim N=2..9 --shape x=${n}x4 -i x=ones -o y=@never.npy
+done
+expect 0 verify add.ig --dim N=2..9
+expect 0 bench add.ig --dim N=2..9 --shape x=3x4 --runs 3
 
 # kinds of output, equal bytes
 expect 0 compile add.ig --dim N=2 -o one.so
@@ -138,6 +160,13 @@ entry func @main(%i : s64[2] "i") -> ("y") {
   yield %y
 }
 E2
+cat > twice.ig << 'E2'
+sym N in [1, 64]
+entry func @main(%x : f32[2*N] "x") -> ("y") {
+  %y = neg %x : f32[2*N]
+  yield %y
+}
+E2
 cat > less.ig << 'E2'
 sym N in [0, 64]
 entry func @main(%x : f32[N] "x") -> ("y") {
@@ -165,8 +194,12 @@ expect 3 run half.so -i x=ones
 says '\[api_run\]'
 expect 3 run add.ig --dim N=2 -i x=ones --target aarch64 --runner nothing-of-this-name
 says '\[api_runner\]'
-expect 3 compile add.ig -o never.so
+expect 3 compile less.ig -o never.so
 says '\[driver_symbolic\]'
+expect 3 compile twice.ig -o never.so
+says '\[driver_range\]'
+expect 3 compile add.ig -o never.a
+says "give one for 'N'"
 expect 3 compile add.ig --dim N=100 -o never.so
 says '\[driver_bind\]'
 expect 3 compile add.ig --shape x=1x2x3 -o never.so

@@ -213,12 +213,12 @@ static inline bool fixture_make(Fixture *f, ArtMachine machine, const char *comp
 {
     static const int64_t dims[1] = {FIXTURE_N}, rows[1] = {FIXTURE_ROWS}, one[1] = {1};
     memset(f, 0, sizeof *f);
-    f->inputs[0] = (ArtValue){"a", DT_F32, 1, dims, 0};
-    f->inputs[1] = (ArtValue){"b", DT_F32, 1, dims, 0};
-    f->inputs[2] = (ArtValue){"at", DT_S32, 1, rows, 0};
-    f->outputs[0] = (ArtValue){"y", DT_F32, 1, dims, 0};
-    f->outputs[1] = (ArtValue){"picked", DT_F32, 1, rows, 0};
-    f->states[0] = (ArtValue){"runs", DT_U64, 1, one, 0};
+    f->inputs[0] = (ArtValue){"a", DT_F32, 1, dims, NULL, 0};
+    f->inputs[1] = (ArtValue){"b", DT_F32, 1, dims, NULL, 0};
+    f->inputs[2] = (ArtValue){"at", DT_S32, 1, rows, NULL, 0};
+    f->outputs[0] = (ArtValue){"y", DT_F32, 1, dims, NULL, 0};
+    f->outputs[1] = (ArtValue){"picked", DT_F32, 1, rows, NULL, 0};
+    f->states[0] = (ArtValue){"runs", DT_U64, 1, one, NULL, 0};
     f->nodes[0] = (ArtNode){3, "elsewhere"};
     f->nodes[1] = (ArtNode){7, "layer2/pick"};
     f->entry = (ArtEntry){.name = "main", .inputs = f->inputs, .outputs = f->outputs, .n_inputs = 3, .n_outputs = 2};

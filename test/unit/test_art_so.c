@@ -217,6 +217,9 @@ static void test_contradictions(void **state)
         {&body->n_plan, 2},
         {&RECORD(nodes, ArtRecNode, 1)->name, h->strings.count},
         {&RECORD(entries, ArtRecEntry, 0)->n_outputs, 3},
+        {&RECORD(entries, ArtRecEntry, 0)->n_sizes, 1},
+        {&RECORD(entries, ArtRecEntry, 0)->n_symbols, 1},
+        {RECORD(dim_sizes, uint32_t, 0), 1},
     };
     for (size_t i = 0; i < IG_COUNT(cases); i++) {
         uint32_t good = *cases[i].field;
@@ -459,7 +462,7 @@ static void test_refused_images(void **state)
     assert_int_equal(diag_get(ctx, 2)->id, DIAG_art_kernel);
     image = fixture.image;
     static const int64_t huge[2] = {INT64_MAX, INT64_MAX};
-    ArtValue value = {"x", DT_F32, 2, huge, 0};
+    ArtValue value = {"x", DT_F32, 2, huge, NULL, 0};
     ArtEntry entry = {.name = "e", .inputs = &value, .n_inputs = 1};
     image.entries = &entry;
     diag_clear(ctx);

@@ -43,7 +43,7 @@ static void assert_fixed_point(Context *ctx, Kernel *k)
 
 static void examples_are_fixed_points(void **state)
 {
-    static const char *const names[] = {"matmul_gelu", "softmax", "conv_guard"};
+    static const char *const names[] = {"matmul_gelu", "softmax", "conv_guard", "sizes"};
     Context *ctx = *state;
     for (size_t i = 0; i < IG_COUNT(names); i++) {
         Blob blob;
@@ -53,9 +53,46 @@ static void examples_are_fixed_points(void **state)
         Kernel *k = kernel_parse(ctx, ctx_arena(ctx), str_intern(ctx, path), (const char *)blob.data, blob.size);
         assert_fixed_point(ctx, k);
         assert_true(kernel_verify(k));
-        assert_true(kernel_tiles(k) > 1);
+        assert_true(kernel_tiles(k) > 1 || k->sizes);
     }
     assert_int_equal(diag_errors(ctx), 0);
+}
+
+/* The sizes of a run decide where a dense buffer's elements are, how far loops go and where folds end. */
+static void sizes_are_those_of_the_run(void **state)
+{
+    static const char text[] = "kernel \"sizes\" {\n"
+                               "  sizes n: s64[2]\n"
+                               "  arg x: f32[8, 6] dense [index(n[0], 1, 8), index(n[1], 1, 6)]\n"
+                               "  arg y: f32[8] written\n"
+                               "  iter i in [0, 7] iter k in [0, 5]\n"
+                               "  var s: f32\n"
+                               "  for i in 0 .. index(n[0], 1, 8) {\n"
+                               "    fold s = sum lanes16 over (k: 6 to index(n[1], 1, 6)) : x[i, k]\n"
+                               "    store y[i] = s\n  }\n}\n";
+    Context *ctx = *state;
+    Kernel *k = parse(ctx, text);
+    int64_t n[2] = {3, 4};
+    float x[12], y[8] = {0};
+    uint64_t error = 0;
+    assert_non_null(k);
+    assert_true(kernel_verify(k));
+    for (int i = 0; i < 12; i++)
+        x[i] = (float)i;
+    kernel_interp(k, (void *[]){n, x, y}, 0, 1, &error);
+    for (int i = 0; i < 8; i++)
+        assert_true(y[i] == (i < 3 ? (float)(16 * i + 6) : 0));
+    static const char *const wrong[][2] = {/* beyond the rows, the columns, and an extent that the size may pass */
+                                           {"i in 0 .. index(n[0], 1, 8)", "i in 0 .. 8"},
+                                           {"6 to index(n[1], 1, 6)", "6"},
+                                           {"6 to index(n[1], 1, 6)", "5 to index(n[1], 1, 6)"}};
+    for (size_t i = 0; i < IG_COUNT(wrong); i++) {
+        const char *at = strstr(text, wrong[i][0]);
+        assert_non_null(at);
+        k = parse(ctx, str_format(ctx, "%.*s%s%s", (int)(at - text), text, wrong[i][1], at + strlen(wrong[i][0])));
+        assert_non_null(k);
+        assert_false(kernel_verify(k));
+    }
 }
 
 static void everything_is_written_and_read(void **state)
@@ -348,6 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_are_fixed_points),
+        cmocka_unit_test(sizes_are_those_of_the_run),
         cmocka_unit_test(everything_is_written_and_read),
         cmocka_unit_test(shared_values_are_printed_once),
         cmocka_unit_test(a_store_before_an_if),

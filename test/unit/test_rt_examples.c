@@ -126,7 +126,7 @@ static void test_link_object(void **state)
     ArtObject object = fixture_compile(command, "net-code", "c", code);
     ArtBody body = {0}; /* the run function is the object's own */
     ArtVariant variant = {.name = "generic", .bodies = &body};
-    ArtValue x = {"x", DT_F32, 1, dims, 0}, y = {"y", DT_F32, 1, dims, 0};
+    ArtValue x = {"x", DT_F32, 1, dims, NULL, 0}, y = {"y", DT_F32, 1, dims, NULL, 0};
     ArtEntry entry = {.name = "main", .inputs = &x, .outputs = &y, .n_inputs = 1, .n_outputs = 1};
     ArtImage image = {.machine = FIXTURE_HOST,
                       .entries = &entry,

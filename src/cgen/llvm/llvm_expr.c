@@ -122,6 +122,19 @@ static CgVal lane_numbers(const Cg *cg, LLVMTypeRef elem)
     return (CgVal){.v = LLVMConstVector(all, LANES), .vec = true};
 }
 
+/* A value computed from indices and sizes alone: it moves out of loops like index arithmetic. */
+static bool is_arithmetic(const Expr *e)
+{
+    if (lx_is_index(e))
+        return e->kind != LX_INDEX || is_arithmetic(e->arg[0]);
+    if (e->kind == LX_LOAD)
+        return e->u.buf->space == BUF_SIZES;
+    bool all = e->kind == LX_MAP || e->kind == LX_CAST || e->kind == LX_CONST;
+    for (uint32_t i = 0; i < e->n_args && all; i++)
+        all = is_arithmetic(e->arg[i]);
+    return all;
+}
+
 static CgVal emit_index(Cg *cg, const Expr *e)
 {
     if (e->kind == LX_ITER) {
@@ -133,7 +146,10 @@ static CgVal emit_index(Cg *cg, const Expr *e)
         return *bound;
     }
     if (e->kind == LX_INDEX) {
+        int outer_floor = cg->floor;
+        cg->floor = is_arithmetic(e->arg[0]) ? 0 : outer_floor;
         CgVal val = cg_value(cg, e->arg[0]);
+        cg->floor = outer_floor;
         cg_place(cg, val.depth);
         val.v = cg_cast(cg, DT_S64, e->arg[0]->dtype, val.v);
         return val;
@@ -442,8 +458,8 @@ static LLVMValueRef load_contiguous(Cg *cg, const LoadParts *l, int depth)
 static CgVal emit_load(Cg *cg, const Expr *e)
 {
     LoadParts l = {.buf = e->u.buf, .offset = lx_offset(cg->k, e->u.buf, e->arg), .masked = e->n_args > e->u.buf->rank};
-    l.in_range = l.offset->lo >= 0 && l.offset->hi < l.buf->elements;
-    l.mem = l.buf->space != BUF_WEIGHT;
+    l.in_range = !l.buf->size && l.offset->lo >= 0 && l.offset->hi < l.buf->elements;
+    l.mem = l.buf->space != BUF_WEIGHT && l.buf->space != BUF_SIZES;
     bool lanes = cg->lane && cg_has_lanes(cg, l.offset), linear = false;
     int64_t coef = 0;
     const Expr *rest = l.offset;

@@ -17,6 +17,8 @@ typedef struct Fold {
     FoldKind kind;
     bool across; /* the register's lanes are positions */
     const Expr *guard_of[LANES], *a[LANES], *b[LANES]; /* by position within a unit */
+    const Expr *exists[LANES];                         /* in the last unit of a sized axis */
+    bool ending;
     LLVMValueRef acc[LANES], total;
     uint32_t n_acc;
     bool unrolled;
@@ -105,7 +107,8 @@ static LLVMValueRef update_masked(Cg *cg, const Fold *f, int64_t u, LLVMValueRef
 
 static void fold_position(Cg *cg, Fold *f, int64_t u, LLVMValueRef *acc, LLVMValueRef tail)
 {
-    CgVal guard = f->guard_of[u] ? cg_value(cg, f->guard_of[u]) : (CgVal){0};
+    const Expr *e = f->ending ? lx_and(cg->k, f->guard_of[u], f->exists[u]) : f->guard_of[u];
+    CgVal guard = e ? cg_value(cg, e) : (CgVal){0};
     if (guard.v && LLVMIsAConstantInt(guard.v)) {
         if (!LLVMConstIntGetZExtValue(guard.v))
             return;
@@ -134,6 +137,7 @@ static LLVMValueRef first_lanes(const Cg *cg, int64_t count)
 static void fold_body(Cg *cg, Nest *nest, int64_t count)
 {
     Fold *f = nest->user;
+    f->ending = nest->ending;
     if (f->across) {
         /* the last axis of an exact fold may end within a register; that of LANES16 only at the very end */
         for (int64_t u = 0; u * LANES < count; u++)
@@ -213,6 +217,7 @@ static void spread(Cg *cg, Fold *f, Nest *nest, const Expr *const *exprs)
         f->a[u] = cg_subst_iter(cg, exprs[0], last->iter, at);
         f->b[u] = cg_subst_iter(cg, exprs[1], last->iter, at);
         f->guard_of[u] = cg_subst_iter(cg, own, last->iter, at);
+        f->exists[u] = last->size ? lx_lt(cg->k, at, last->size) : NULL;
         if (f->guard_of[u] && lx_is_true(f->guard_of[u]))
             f->guard_of[u] = NULL;
     }
@@ -232,7 +237,8 @@ static void plan_fold(Cg *cg, Fold *f, Nest *nest, NestBlocks *blocks, const Exp
     f->across = !cg->lane && s->u.fold.form != FORM_CHAIN && f->kind != FOLD_DOT;
     if (lanes16 && !f->across)
         f->n_acc = LANES;
-    if (!f->across && n <= (lanes16 ? UNROLL_LANES16 : UNROLL_POSITIONS) && n <= block) {
+    bool sized = nest->axis[0].size != NULL;
+    if (!sized && !f->across && n <= (lanes16 ? UNROLL_LANES16 : UNROLL_POSITIONS) && n <= block) {
         f->unrolled = true;
         for (uint32_t i = 0; i < nest->n_axes; i++)
             nest->axis[i].unroll = true;
@@ -265,13 +271,14 @@ static CgVal fold_value(Cg *cg, Fold *f)
         return (CgVal){.v = cg_const_bits(cg, f->dtype, plain_zero ? 0 : identity_bits(f->kind, f->dtype))};
     const Expr *exprs[] = {s->u.fold.a, s->u.fold.b, s->u.fold.guard};
     if (n == 0) {
-        axis[0] = (FoldAxis){kernel_iter(cg->k, "once", 0, 0), 1};
+        axis[0] = (FoldAxis){kernel_iter(cg->k, "once", 0, 0), 1, NULL};
         n = 1;
     }
     n = cg_merge_axes(cg, axis, n, exprs, 3);
     Nest nest = {.n_axes = n, .body = fold_body, .user = f};
     for (uint32_t i = 0; i < n; i++)
-        nest.axis[i] = (NestAxis){.iter = axis[i].iter, .extent = axis[i].extent};
+        nest.axis[i] = (NestAxis){.iter = axis[i].iter, .extent = axis[i].extent, .size = axis[i].size};
+    const Expr *size = nest.axis[0].size;
     NestBlocks blocks = {.before = fold_before, .after = fold_after, .total = &f->total, .n_total = 1};
     const Iter *outer_lane = cg->lane;
     plan_fold(cg, f, &nest, &blocks, exprs);
@@ -283,6 +290,12 @@ static CgVal fold_value(Cg *cg, Fold *f)
     f->total = outer_lane ? cg_splat_const(identity) : identity;
     cg_nest_run(cg, &nest, &blocks);
     cg->lane = outer_lane;
+    if (plain_zero && dtype_is_float(f->dtype) && size && size->lo < 1) { /* no position: +0 */
+        LLVMValueRef zero = cg_const_bits(cg, f->dtype, 0), count = cg_scalar(cg, size);
+        cg_place(cg, cg->top);
+        LLVMValueRef none = LLVMBuildICmp(cg->b, LLVMIntEQ, count, cg_int(cg, 0), "");
+        f->total = LLVMBuildSelect(cg->b, none, outer_lane ? cg_splat_const(zero) : zero, f->total, "");
+    }
     return (CgVal){.v = f->total, .vec = outer_lane != NULL, .depth = cg->top};
 }
 

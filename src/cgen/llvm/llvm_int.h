@@ -159,6 +159,7 @@ enum { NEST_MAX_GUARDS = 32 };
 typedef struct NestAxis {
     const Iter *iter;
     int64_t extent;
+    const Expr *size; /* NULL, or where the axis ends in this run: the first one only, which is then not unrolled */
     bool unroll; /* the body is repeated with the iterator a constant */
 } NestAxis;
 typedef struct Nest Nest;
@@ -169,6 +170,7 @@ struct Nest {
     int64_t unit;
     const Iter *step;
     bool apart; /* each repetition of an unrolled axis is a basic block of its own */
+    bool ending; /* the body is at the last unit of a sized axis: positions from its size on do not exist */
     uint32_t n_guards;
     const Expr *guard[NEST_MAX_GUARDS];
     int guard_level[NEST_MAX_GUARDS]; /* axis that decides it; -1: none; n_axes - 1 and above: left to the body */

@@ -181,7 +181,7 @@ static void split_guard(Cg *cg, Mma *m, Nest *nest, const Expr *guard)
         if (lx_uses_iter(e, m->s->u.mma.row) || nest->guard_level[i] >= (int)nest->n_axes - 1) {
             m->row_guard[m->n_row_guards++] = e;
             for (uint32_t j = 0; j < nest->n_axes; j++)
-                if (lx_uses_iter(e, nest->axis[j].iter) && nest->axis[j].extent <= UNROLL_AXIS)
+                if (lx_uses_iter(e, nest->axis[j].iter) && nest->axis[j].extent <= UNROLL_AXIS && !nest->axis[j].size)
                     nest->axis[j].unroll = true;
             continue;
         }
@@ -196,7 +196,7 @@ static int64_t choose_unit(const Nest *nest, int64_t block, int64_t fmas)
 {
     const NestAxis *last = &nest->axis[nest->n_axes - 1];
     int64_t run = nest->n_axes == 1 && last->extent > block ? block : last->extent;
-    if (last->unroll)
+    if (last->unroll || last->size)
         return 1;
     if (run <= MAX_UNIT && run == last->extent && run * fmas <= 128)
         return run;
@@ -235,7 +235,7 @@ static Nest plan(Cg *cg, Mma *m, int64_t block)
     for (uint32_t i = 0; i < n; i++)
         axis[i] = s->u.mma.axis[i];
     if (n == 0) {
-        axis[0] = (FoldAxis){kernel_iter(cg->k, "once", 0, 0), 1};
+        axis[0] = (FoldAxis){kernel_iter(cg->k, "once", 0, 0), 1, NULL};
         n = 1;
     }
     const Expr *exprs[] = {s->u.mma.a, s->u.mma.b, s->u.mma.guard};
@@ -246,7 +246,7 @@ static Nest plan(Cg *cg, Mma *m, int64_t block)
     n = cg_merge_axes(cg, axis, n, exprs, 3);
     Nest nest = {.n_axes = n, .body = mma_body, .user = m, .acc = m->acc, .unit = 1, .apart = true};
     for (uint32_t i = 0; i < n; i++)
-        nest.axis[i] = (NestAxis){.iter = axis[i].iter, .extent = axis[i].extent};
+        nest.axis[i] = (NestAxis){.iter = axis[i].iter, .extent = axis[i].extent, .size = axis[i].size};
     if (!cg_nest_can_split(&nest, block))
         cg_nest_flatten(cg, &nest, exprs, 3);
     split_guard(cg, m, &nest, exprs[2]);

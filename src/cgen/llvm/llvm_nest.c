@@ -2,8 +2,9 @@
  *
  * The index space of a fold or register tile: loops over its axes that carry accumulators, with guards as branches at the
  * outermost loop that decides them, the last axis several positions at a time, and blocks of positions (numerics.md: 512
- * for contractions, 8192 for reductions) around it all. All extents are constants, so every trip count is known, every loop is
- * tested at the bottom, and what is left over is emitted once behind its loop.
+ * for contractions, 8192 for reductions) around it all. Extents are constants, so every trip count is known, every loop is
+ * tested at the bottom, and what is left over is emitted once behind its loop. Only the first axis may end at a size that the run
+ * decides: its loop is then left earlier, and what is left over is a last unit in which the body looks at the size.
  */
 #include "cgen/llvm/llvm_int.h"
 
@@ -55,8 +56,11 @@ void cg_nest_flatten(Cg *cg, Nest *nest, const Expr **exprs, uint32_t n_exprs)
         for (uint32_t e = 0; e < n_exprs; e++)
             exprs[e] = cg_subst_iter(cg, exprs[e], nest->axis[i].iter, value);
     }
+    const Expr *size = nest->axis[0].size;
+    if (size && nest->axis[0].extent)
+        size = lx_mul(cg->k, size, n / nest->axis[0].extent);
     nest->n_axes = 1;
-    nest->axis[0] = (NestAxis){.iter = flat, .extent = n};
+    nest->axis[0] = (NestAxis){.iter = flat, .extent = n, .size = size};
 }
 
 static void nest_level(Cg *cg, Nest *nest, uint32_t level, LLVMValueRef start, LLVMValueRef end);
@@ -118,8 +122,8 @@ static void nest_level(Cg *cg, Nest *nest, uint32_t level, LLVMValueRef start, L
         }
     } else if (!whole || trips > 0) {
         Loop loop;
-        cg_loop_begin(cg, &loop, iter, whole ? cg_int(cg, 0) : start, whole ? cg_int(cg, trips) : end, 1, false, false,
-                      nest->acc, nest->n_acc);
+        cg_loop_begin(cg, &loop, iter, whole ? cg_int(cg, 0) : start, whole ? cg_int(cg, trips) : end, 1, axis->size != NULL,
+                      false, nest->acc, nest->n_acc);
         nest_guarded(cg, nest, (int)level);
         cg_loop_end(cg, &loop, nest->acc);
     }
@@ -164,9 +168,56 @@ static void run_remainder(Cg *cg, Nest *nest, int64_t first, int64_t count)
     }
 }
 
+/* Iterations [start, end) of a sized first axis; start is a multiple of the unit. */
+static void run_sized(Cg *cg, Nest *nest, LLVMValueRef start, LLVMValueRef end)
+{
+    int64_t unit = nest->n_axes == 1 ? nest->unit : 1;
+    if (unit == 1) {
+        run_segment(cg, nest, start, end);
+        return;
+    }
+    cg_place(cg, cg->top);
+    LLVMValueRef units = cg_int(cg, unit), full = LLVMBuildUDiv(cg->b, end, units, "");
+    LLVMValueRef some = LLVMBuildICmp(cg->b, LLVMIntNE, LLVMBuildURem(cg->b, end, units, ""), cg_int(cg, 0), "");
+    run_segment(cg, nest, LLVMBuildUDiv(cg->b, start, units, ""), full);
+    Branch branch;
+    cg_if_begin(cg, &branch, some, false, nest->acc, nest->n_acc);
+    cg_bind_iter(cg, nest->step, full, cg->top);
+    nest->ending = true;
+    nest->body(cg, nest, unit); /* guards of a single axis are the body's */
+    nest->ending = false;
+    cg_if_end(cg, &branch, nest->acc);
+}
+
+static void run_sized_blocks(Cg *cg, Nest *nest, NestBlocks *blocks)
+{
+    const NestAxis *axis = &nest->axis[0];
+    int64_t length = blocks->block / cg_nest_positions(nest, 1);
+    LLVMValueRef size = cg_scalar(cg, axis->size);
+    if (axis->extent <= length) {
+        blocks->before(cg, nest);
+        run_sized(cg, nest, cg_int(cg, 0), size);
+        blocks->after(cg, nest, true);
+        return;
+    }
+    IG_CHECK(cg->ctx, length % (nest->n_axes == 1 ? nest->unit : 1) == 0 && cg_nest_can_split(nest, blocks->block));
+    Loop loop;
+    cg_loop_begin(cg, &loop, NULL, cg_int(cg, 0), size, length, axis->size->lo < 1, false, blocks->total, blocks->n_total);
+    LLVMValueRef end = LLVMBuildAdd(cg->b, loop.phi[0], cg_int(cg, length), "");
+    end = LLVMBuildSelect(cg->b, LLVMBuildICmp(cg->b, LLVMIntSLT, end, size, ""), end, size, "");
+    blocks->before(cg, nest);
+    run_sized(cg, nest, loop.phi[0], end);
+    blocks->after(cg, nest, false);
+    cg_loop_end(cg, &loop, blocks->total);
+}
+
 void cg_nest_run(Cg *cg, Nest *nest, NestBlocks *blocks)
 {
     int64_t n = cg_nest_positions(nest, 0), per_iteration = cg_nest_positions(nest, 1);
+    if (nest->axis[0].size) {
+        run_sized_blocks(cg, nest, blocks);
+        return;
+    }
     if (n <= blocks->block) {
         blocks->before(cg, nest);
         run_segment(cg, nest, NULL, NULL);
@@ -225,7 +276,7 @@ static bool walks_as_one(Cg *cg, const Expr *e, const Iter *outer, const Iter *i
 uint32_t cg_merge_axes(Cg *cg, FoldAxis *axis, uint32_t n, const Expr **exprs, uint32_t n_exprs)
 {
     for (uint32_t i = n; i-- > 0;) {
-        if (axis[i].extent != 1 || n == 1)
+        if (axis[i].extent != 1 || axis[i].size || n == 1)
             continue;
         for (uint32_t e = 0; e < n_exprs; e++)
             exprs[e] = cg_subst_iter(cg, exprs[e], axis[i].iter, lx_int(cg->k, 0));
@@ -245,7 +296,7 @@ uint32_t cg_merge_axes(Cg *cg, FoldAxis *axis, uint32_t n, const Expr **exprs, u
             exprs[e] = cg_subst_iter(cg, exprs[e], outer.iter, lx_int(cg->k, 0));
             exprs[e] = cg_subst_iter(cg, exprs[e], inner.iter, lx_iter(cg->k, both));
         }
-        axis[i] = (FoldAxis){both, outer.extent * inner.extent};
+        axis[i] = (FoldAxis){both, outer.extent * inner.extent, outer.size ? lx_mul(cg->k, outer.size, inner.extent) : NULL};
         for (uint32_t j = i + 1; j + 1 < n; j++)
             axis[j] = axis[j + 1];
         n--;

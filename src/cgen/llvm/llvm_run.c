@@ -83,6 +83,7 @@ static LLVMValueRef slot_address(Cg *cg, const Bases *bases, const Slot *slot)
         break;
     case SLOT_WEIGHTS: base = bases->weights; break;
     case SLOT_STATE: base = bases->state; break;
+    case SLOT_SIZES: ig_bug(cg->ctx, "PREFIX_run has no place for the sizes of a run");
     }
     LLVMValueRef bytes = cg_int(cg, (int64_t)offset);
     return LLVMBuildGEP2(cg->b, cg->i8, base, &bytes, 1, "");
