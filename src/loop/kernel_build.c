@@ -586,6 +586,7 @@ static Stmt *copy_stmt(Copier *c, const Stmt *stmt)
         s->u.put.row = copy_iter(c, s->u.put.row);
         s->u.put.col = copy_iter(c, s->u.put.col);
         s->u.put.col_limit = copy_expr(c, s->u.put.col_limit);
+        s->u.put.row_limit = copy_expr(c, s->u.put.row_limit);
         s->u.put.buf = copy_buf(c, s->u.put.buf);
         s->u.put.buf->written = true;
         s->u.put.index = copy_index(c, s->u.put.index, s->u.put.n_index);

@@ -519,10 +519,10 @@ static const char *mma_fault(const Checker *c, const Stmt *s)
     return c->vec ? "a tile inside a vec loop" : NULL;
 }
 
-static void assume_columns(Checker *c, const Iter *col, const Expr *limit)
+static void assume_below(Checker *c, const Iter *iter, const Expr *limit)
 {
     if (limit && lx_is_index(limit))
-        assume(c, lx_lt(c->k, lx_iter(c->k, col), limit), true);
+        assume(c, lx_lt(c->k, lx_iter(c->k, iter), limit), true);
 }
 
 static void check_mma(Checker *c, const Stmt *s)
@@ -538,7 +538,7 @@ static void check_mma(Checker *c, const Stmt *s)
     assume(c, s->u.mma.guard, true);
     check_expr(c, s->u.mma.a, WANT_VALUE);
     bind_axis(c, s->u.mma.col, s->u.mma.cols, NULL);
-    assume_columns(c, s->u.mma.col, s->u.mma.col_limit);
+    assume_below(c, s->u.mma.col, s->u.mma.col_limit);
     check_expr(c, s->u.mma.b, WANT_VALUE);
     c->iter_bound[s->u.mma.row->id] = c->iter_bound[s->u.mma.col->id] = false;
     unbind_axes(c, s->u.mma.axis, s->u.mma.n_axes);
@@ -559,14 +559,17 @@ static void check_put(Checker *c, const Stmt *s)
     if (s->u.put.rows != mma->u.mma.rows || s->u.put.cols != mma->u.mma.cols)
         c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_mma, c->k->name, tile->name,
                               "put has another number of rows or columns");
-    check_expr(c, s->u.put.col_limit, WANT_INDEX);
-    if (s->u.put.col_limit &&
-        (lx_uses_iter(s->u.put.col_limit, s->u.put.row) || lx_uses_iter(s->u.put.col_limit, s->u.put.col)))
-        c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_mma, c->k->name, tile->name,
-                              "the column limit depends on the row or the column");
+    const Expr *limit[2] = {s->u.put.col_limit, s->u.put.row_limit};
+    for (int i = 0; i < 2; i++) {
+        check_expr(c, limit[i], WANT_INDEX);
+        if (limit[i] && (lx_uses_iter(limit[i], s->u.put.row) || lx_uses_iter(limit[i], s->u.put.col)))
+            c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_mma, c->k->name, tile->name,
+                                  "a limit of columns or rows depends on the row or the column");
+    }
     bind_axis(c, s->u.put.row, s->u.put.rows, NULL);
     bind_axis(c, s->u.put.col, s->u.put.cols, NULL);
-    assume_columns(c, s->u.put.col, s->u.put.col_limit);
+    assume_below(c, s->u.put.col, s->u.put.col_limit);
+    assume_below(c, s->u.put.row, s->u.put.row_limit);
     c->var_state[tile->id] = VAR_ELEMENT;
     check_expr(c, s->u.put.value, WANT_VALUE);
     check_target(c, s->u.put.buf, s->u.put.index, s->u.put.n_index, s->u.put.value, false);

@@ -237,12 +237,13 @@ static void compile_mma(Interp *in, Step *step)
 static void compile_put(Interp *in, Step *step)
 {
     const Stmt *s = step->s;
-    Inner inner = {.iter = {s->u.put.row, s->u.put.col}, .n = 2, .var = s->u.put.tile, .guarded = s->u.put.col_limit};
+    Inner inner = {.iter = {s->u.put.row, s->u.put.col}, .n = 2, .var = s->u.put.tile,
+                   .guarded = s->u.put.col_limit || s->u.put.row_limit};
     const Expr *roots[LOOP_MAX_RANK + 1];
     for (uint32_t i = 0; i < s->u.put.n_index; i++)
         roots[i] = s->u.put.index[i];
     roots[s->u.put.n_index] = s->u.put.value;
-    translate_all(in, &s->u.put.col_limit, 1, NULL, NULL, &step->limit_code);
+    translate_all(in, (const Expr *[]){s->u.put.col_limit, s->u.put.row_limit}, 2, NULL, NULL, &step->limit_code);
     translate_all(in, roots, s->u.put.n_index + 1, &inner, &step->pre, &step->code);
 }
 
@@ -439,12 +440,13 @@ static void run_fold(Interp *in, const Step *step)
 /* ---- register tiles
  * ---------------------------------------------------------------------------------------------------------- */
 
-static int64_t columns(const Interp *in, const Expr *col_limit, int64_t cols)
+/* How many of the n rows or columns exist. */
+static int64_t below_limit(const Interp *in, const Expr *e, int64_t n)
 {
-    if (!col_limit)
-        return cols;
-    int64_t limit = (int64_t)*place_of(in, col_limit);
-    return limit < 0 ? 0 : limit < cols ? limit : cols;
+    if (!e)
+        return n;
+    int64_t limit = (int64_t)*place_of(in, e);
+    return limit < 0 ? 0 : limit < n ? limit : n;
 }
 
 typedef struct Mma {
@@ -500,7 +502,7 @@ static void run_mma(Interp *in, const Step *step)
     execute(in, &step->limit_code);
     if (count)
         execute(in, &step->pre);
-    m.n_cols = columns(in, s->u.mma.col_limit, m.cols);
+    m.n_cols = below_limit(in, s->u.mma.col_limit, m.cols);
     for (int64_t p = 0; p < count; p++, in_block++, positions_next(in, s->u.mma.axis, s->u.mma.n_axes)) {
         if (in_block == s->u.mma.kb) {
             mma_block_end(&m);
@@ -527,10 +529,11 @@ static void run_put(Interp *in, const Step *step)
     const uint64_t *tile = in->tile[id];
     IG_CHECK(in->k->ctx, tile);
     execute(in, &step->limit_code);
-    int64_t n_cols = columns(in, s->u.put.col_limit, s->u.put.cols);
-    if (n_cols > 0)
+    int64_t n_cols = below_limit(in, s->u.put.col_limit, s->u.put.cols);
+    int64_t n_rows = below_limit(in, s->u.put.row_limit, s->u.put.rows);
+    if (n_cols > 0 && n_rows > 0)
         execute(in, &step->pre);
-    for (int64_t i = 0; i < s->u.put.rows; i++) {
+    for (int64_t i = 0; i < n_rows; i++) {
         in->iter[s->u.put.row->id] = (uint64_t)i;
         for (int64_t j = 0; j < n_cols; j++) {
             in->iter[s->u.put.col->id] = (uint64_t)j;

@@ -707,6 +707,8 @@ static Stmt *read_put(Reader *r)
         return NULL;
     if (take_word(r, "cols") && !(s->u.put.col_limit = need_index(r, read_expr(r))))
         return NULL;
+    if (take_word(r, "rows") && !(s->u.put.row_limit = need_index(r, read_expr(r))))
+        return NULL;
     if (!need_punct(r, ":") || !(s->u.put.buf = read_target(r, index)) || !(s->u.put.value = read_value(r)))
         return NULL;
     s->u.put.buf->written = true;

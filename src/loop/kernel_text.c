@@ -365,13 +365,14 @@ static void put_mma(Printer *p, const Stmt *s)
 
 static void put_put(Printer *p, const Stmt *s)
 {
-    const Expr *roots[LOOP_MAX_RANK + 2] = {s->u.put.value, s->u.put.col_limit};
+    const Expr *roots[LOOP_MAX_RANK + 3] = {s->u.put.value, s->u.put.col_limit, s->u.put.row_limit};
     for (uint32_t i = 0; i < s->u.put.n_index; i++)
-        roots[i + 2] = s->u.put.index[i];
-    begin(p, roots, s->u.put.n_index + 2);
+        roots[i + 3] = s->u.put.index[i];
+    begin(p, roots, s->u.put.n_index + 3);
     text_add(p->text, "put ");
     put_tile(p, s->u.put.tile, s->u.put.row, s->u.put.rows, s->u.put.col, s->u.put.cols);
     put_optional(p, "cols", s->u.put.col_limit);
+    put_optional(p, "rows", s->u.put.row_limit);
     text_add(p->text, " : ");
     put_element(p, s->u.put.buf, s->u.put.index, s->u.put.n_index);
     text_add(p->text, " = ");
@@ -522,6 +523,7 @@ static void use_list(Used *u, const Stmt *s)
             for (uint32_t i = 0; i < s->u.put.n_index; i++)
                 use_expr(u, s->u.put.index[i]);
             use_expr(u, s->u.put.col_limit);
+            use_expr(u, s->u.put.row_limit);
             use_expr(u, s->u.put.value);
             break;
         case LS_CHECK: use_expr(u, s->u.check.cond); break;

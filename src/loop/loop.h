@@ -186,12 +186,13 @@ struct Stmt {
             const Expr *a, *b;
             const Expr *col_limit; /* NULL, or columns >= this are absent: b is not read there */
         } mma;
-        /* for m, n of the tile: store value (which may use LX_VAR tile, row and col). Columns >= col_limit are not stored. */
+        /* for m, n of the tile: store value (which may use LX_VAR tile, row and col). Columns >= col_limit and rows >= row_limit
+         * are not stored. */
         struct {
             const Var *tile;
             const Iter *row, *col;
             int64_t rows, cols;
-            const Expr *col_limit;
+            const Expr *col_limit, *row_limit;
             Buf *buf;
             uint32_t n_index;
             const Expr *const *index;

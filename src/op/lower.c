@@ -67,18 +67,6 @@ bool lower_ready(LowerArgs *args)
     return attributes_fit(args);
 }
 
-bool lower_static(LowerArgs *args)
-{
-    bool numbers = true;
-    if (!lower_ready(args))
-        return false;
-    for (uint32_t i = 0; i < args->node->n_in; i++)
-        numbers &= !args->node->in[i].val || type_is_static(args->node->in[i].val->type);
-    for (uint32_t i = 0; i < args->node->n_out; i++)
-        numbers &= type_is_static(args->node->out[i].type);
-    return numbers || lower_fail(args, "its kernel needs sizes that are numbers: give one size instead of a range");
-}
-
 const Expr *lower_dim(const LowerArgs *args, const Dim *dim)
 {
     const Expr *e = lx_dim(args->k, dim);
@@ -111,6 +99,12 @@ const Expr *lower_index_s64(Kernel *k, const Expr *value)
 const Expr *lower_clamped(LowerArgs *args, const Expr *position, const Expr *size)
 {
     return lx_is_int(size, NULL) ? position : lx_min(args->k, position, lx_sub(args->k, size, lx_int(args->k, 1)));
+}
+
+bool lower_indexable(LowerArgs *args, const Dim *size)
+{
+    return lx_is_int(lower_dim(args, size), NULL) || lower_dim(args, size)->lo >= 1 ||
+           lower_fail(args, "an axis that is indexed may be empty: give a larger low end of a range");
 }
 
 /* i < 0 ? i + size : i, in s64; then checked, then clamped. size >= 1. */

@@ -63,7 +63,6 @@ bool sh_window_op(ShapeArgs *args, DType result);
 
 /* ---- lower.c ---------------------------------------------------------------------------------------------------- */
 
-bool lower_static(LowerArgs *args); /* lower_ready, and every size is a number; else reports */
 /* A size or a Dim attribute as an index expression. */
 const Expr *lower_dim(const LowerArgs *args, const Dim *dim);
 const Expr *lower_size(const LowerArgs *args, uint32_t operand, uint32_t axis);
@@ -72,6 +71,8 @@ const Type *lower_type(const LowerArgs *args, uint32_t operand);
 /* An s64 value expression of an index loaded from operand `in`: negative values count from the end, the range is
  * checked with the node's error code and clamped to [0, size). */
 const Expr *lower_index_s64(Kernel *k, const Expr *value);
+/* Whether an index on an axis of this size has an element to be clamped to, in any run; else reports. */
+bool lower_indexable(LowerArgs *args, const Dim *size);
 const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, const Dim *size);
 IndexPiece *lower_pieces(LowerArgs *args, uint32_t n);
 /* Appends an axis of the fold; returns its index expression. An axis of one element takes none. NULL: too many axes. */

@@ -19,15 +19,19 @@
 /* One loop for each axis; an axis of one element takes none. */
 typedef struct Axes {
     const Iter *iter[IR_MAX_RANK];
-    int64_t extent[IR_MAX_RANK];
-    const Expr *at[IR_MAX_RANK];
+    const Expr *size[IR_MAX_RANK], *at[IR_MAX_RANK];
 } Axes;
 
-static void open_axis(Kernel *k, Axes *axes, uint32_t a, int64_t extent)
+static void open_axis(Kernel *k, Axes *axes, uint32_t a, const Expr *size)
 {
-    axes->extent[a] = extent;
-    axes->iter[a] = extent > 1 ? kernel_iter(k, "i", 0, extent - 1) : NULL;
-    axes->at[a] = extent > 1 ? lx_iter(k, axes->iter[a]) : lx_int(k, 0);
+    axes->size[a] = size;
+    axes->iter[a] = size->hi > 1 ? kernel_iter(k, "i", 0, size->hi - 1) : NULL;
+    axes->at[a] = size->hi > 1 ? lx_iter(k, axes->iter[a]) : lx_int(k, 0);
+}
+
+static void open_axis_of(const LowerArgs *args, Axes *axes, uint32_t a, const Type *type)
+{
+    open_axis(args->k, axes, a, lower_dim(args, type->dim[a]));
 }
 
 /* Loops over axes [from, to) around body, the first outermost. */
@@ -35,13 +39,18 @@ static Stmt *close_axes(Kernel *k, const Axes *axes, uint32_t from, uint32_t to,
 {
     for (uint32_t a = to; a-- > from && body;)
         if (axes->iter[a])
-            body = ls_for(k, axes->iter[a], lx_int(k, 0), lx_int(k, axes->extent[a]), 1, BIND_SEQ, body);
+            body = ls_for(k, axes->iter[a], lx_int(k, 0), axes->size[a], 1, BIND_SEQ, body);
     return body;
 }
 
-static Stmt *loop_over(Kernel *k, const Iter *iter, int64_t extent, Stmt *body)
+static Stmt *only_if(Kernel *k, const Expr *cond, Stmt *body)
 {
-    return extent > 0 ? ls_for(k, iter, lx_int(k, 0), lx_int(k, extent), 1, BIND_SEQ, body) : NULL;
+    if (lx_is_true(cond))
+        return body;
+    Stmt *branch = ls_new(k, LS_IF);
+    branch->u.branch.cond = cond;
+    branch->u.branch.then = body;
+    return branch;
 }
 
 static const Expr *unary(Kernel *k, Op op, DType dtype, const Expr *x) { return lx_map(k, op, dtype, &x, 1); }
@@ -83,7 +92,7 @@ typedef struct Cumulate {
     Op op;
     bool exact, reverse;
     uint32_t axis;
-    int64_t n;
+    const Expr *n;
     DType acc;
     Buf *y, *prefix; /* prefix: the accumulators of a line's last axis, or NULL where y itself holds them */
     Axes axes;
@@ -106,7 +115,7 @@ static void line_index(const Cumulate *c, const Expr *p, const Expr **index)
 {
     Kernel *k = c->args->k;
     for (uint32_t a = 0; a < c->y->rank; a++)
-        index[a] = a != c->axis ? c->axes.at[a] : c->reverse ? lx_sub(k, lx_int(k, c->n - 1), p) : p;
+        index[a] = a != c->axis ? c->axes.at[a] : c->reverse ? lx_sub(k, lx_sub(k, c->n, lx_int(k, 1)), p) : p;
 }
 
 static const Expr *line_value(const Cumulate *c, const Expr *p)
@@ -156,22 +165,23 @@ static Stmt *cumulate_line(Cumulate *c, int64_t shift)
 {
     Kernel *k = c->args->k;
     Stmt *line = NULL, **end = &line, *body = NULL, **tail = &body;
+    const Expr *left = lx_sub(k, c->n, lx_int(k, shift)); /* elements that have a prefix */
     if (shift) {
         const Expr *index[IR_MAX_RANK];
         line_index(c, lx_int(k, 0), index);
         end = ls_append(end, along_last(c, ls_store(k, c->y, index, identity(k, c->op, c->y->dtype), NULL)));
     }
-    if (c->n > shift) {
+    if (left->hi > 0) {
         show(c, &tail, lx_int(k, shift), line_value(c, lx_int(k, 0)));
-        end = ls_append(end, along_last(c, body));
+        end = ls_append(end, only_if(k, lx_lt(k, lx_int(k, 0), left), along_last(c, body)));
     }
-    if (c->n > shift + 1) {
-        const Iter *iter = kernel_iter(k, "p", 0, c->n - shift - 2);
+    if (left->hi > 1) {
+        const Iter *iter = kernel_iter(k, "p", 0, left->hi - 2);
         const Expr *p = lx_iter(k, iter), *one = lx_int(k, 1), *to = lx_add(k, p, lx_int(k, shift));
         body = NULL;
         tail = &body;
         show(c, &tail, lx_add(k, to, one), binary(k, c->op, c->acc, prefix_at(c, to), line_value(c, lx_add(k, p, one))));
-        ls_append(end, loop_over(k, iter, c->n - shift - 1, along_last(c, body)));
+        ls_append(end, ls_for(k, iter, lx_int(k, 0), lx_sub(k, left, one), 1, BIND_SEQ, along_last(c, body)));
     }
     return line;
 }
@@ -182,23 +192,23 @@ bool lower_cumulate(LowerArgs *args)
         const char *kind;
         Op op;
     } ops[] = {{"sum", OP_add}, {"prod", OP_mul}, {"max", OP_max}, {"min", OP_min}};
-    if (!lower_static(args))
+    if (!lower_ready(args))
         return false;
     Kernel *k = args->k;
     const Type *type = lower_type(args, 0);
     uint32_t rank = type->rank;
     Cumulate c = {.args = args, .y = args->dst[0], .reverse = node_bool(args->node, AN_reverse)};
     c.axis = (uint32_t)node_int(args->node, AN_axis);
-    c.n = type_dim(type, c.axis);
+    c.n = lower_size(args, 0, c.axis);
     for (size_t i = 0; i < IG_COUNT(ops); i++)
         if (node_str_is(args->node, AN_kind, ops[i].kind))
             c.op = ops[i].op;
     c.exact = c.op == OP_max || c.op == OP_min;
     c.acc = c.exact ? type->dtype : lower_acc(type->dtype);
     for (uint32_t a = 0; a < rank; a++)
-        open_axis(k, &c.axes, a, a == c.axis ? 1 : type_dim(type, a));
+        open_axis(k, &c.axes, a, a == c.axis ? lx_int(k, 1) : lower_size(args, 0, a));
     if (c.acc != type->dtype)
-        c.prefix = kernel_buf(k, str_intern(k->ctx, "prefix"), c.acc, BUF_LOCAL, 1, &c.axes.extent[rank - 1]);
+        c.prefix = kernel_buf(k, str_intern(k->ctx, "prefix"), c.acc, BUF_LOCAL, 1, &c.axes.size[rank - 1]->hi);
     Stmt *line = cumulate_line(&c, node_bool(args->node, AN_exclusive));
     args->stmts = close_axes(k, &c.axes, 0, c.axis + 1 < rank ? rank - 1 : rank, line);
     return true;
@@ -228,7 +238,7 @@ static Taps window_taps(LowerArgs *args, const Expr *const *out, const Expr *con
         const Expr *p = taps.position[a] = lx_add(k, start, lx_mul(k, tap[a], dilation[a]));
         taps.number = lx_add(k, lx_mul(k, taps.number, window[a]), tap[a]);
         taps.inside = lx_and(k, taps.inside,
-                             lx_and(k, lx_le(k, lx_int(k, 0), p), lx_lt(k, p, lx_int(k, type_dim(x, a)))));
+                             lx_and(k, lx_le(k, lx_int(k, 0), p), lx_lt(k, p, lower_size(args, 0, a))));
     }
     if (taps.inside && lx_is_true(taps.inside))
         taps.inside = NULL;
@@ -270,7 +280,7 @@ static const Expr *flat_position(LowerArgs *args, const Taps *taps)
     const Expr *flat = lx_int(k, 0);
     for (uint32_t i = 2; i < x->rank; i++) {
         uint32_t a = column ? x->rank + 1 - i : i;
-        flat = lx_add(k, lx_mul(k, flat, type_dim(x, a)), taps->position[a]);
+        flat = lx_add(k, lx_times(k, flat, lower_size(args, 0, a)), taps->position[a]);
     }
     return flat;
 }
@@ -278,7 +288,7 @@ static const Expr *flat_position(LowerArgs *args, const Taps *taps)
 /* Exact: equal to any other way of finding the element. A NaN is the best of its window. A window without elements answers 0. */
 bool lower_argwindow(LowerArgs *args)
 {
-    if (!lower_static(args))
+    if (!lower_ready(args))
         return false;
     Kernel *k = args->k;
     const Type *x = lower_type(args, 0);
@@ -290,7 +300,7 @@ bool lower_argwindow(LowerArgs *args)
     node_ints(args->node, AN_window, &window);
     for (uint32_t a = 0; a < x->rank; a++) {
         n_taps *= window[a];
-        open_axis(k, &axes, a, args->dst[0]->dim[a]);
+        open_axis_of(args, &axes, a, args->node->out[0].type);
     }
     Stmt *best = window_fold(args, axes.at, &taps);
     if (!best)
@@ -322,10 +332,10 @@ bool lower_argwindow(LowerArgs *args)
 /* ---- scatter ------------------------------------------------------------------------------------------------------- */
 
 /* The value at `index` of operand 1 as a position on an axis: negative ones count from the end; checked, then clamped. */
-static const Expr *scatter_position(LowerArgs *args, Stmt ***tail, const Expr *const *index, int64_t size)
+static const Expr *scatter_position(LowerArgs *args, Stmt ***tail, const Expr *const *index, const Expr *size)
 {
     Kernel *k = args->k;
-    const Expr *zero = s64(k, 0), *end = s64(k, size);
+    const Expr *zero = s64(k, 0), *end = lx_cast(k, size, DT_S64);
     const Expr *raw = let(k, tail, "p", lower_index_s64(k, load(args, 1, index)));
     const Expr *wrapped = binary(k, OP_add, DT_S64, raw, end);
     const Expr *at = let(k, tail, "p", choose(k, binary(k, OP_lt, DT_BOOL, raw, zero), wrapped, raw));
@@ -334,8 +344,8 @@ static const Expr *scatter_position(LowerArgs *args, Stmt ***tail, const Expr *c
         binary(k, OP_and, DT_BOOL, binary(k, OP_le, DT_BOOL, zero, at), binary(k, OP_lt, DT_BOOL, at, end));
     check->u.check.code = (uint64_t)args->node->id << 8 | OP_ERROR_INDEX;
     *tail = ls_append(*tail, check);
-    const Expr *clamped = binary(k, OP_min, DT_S64, binary(k, OP_max, DT_S64, at, zero), s64(k, size - 1));
-    return lx_index(k, let(k, tail, "p", clamped), 0, size - 1);
+    const Expr *clamped = binary(k, OP_min, DT_S64, binary(k, OP_max, DT_S64, at, zero), s64(k, size->hi - 1));
+    return lower_clamped(args, lx_index(k, let(k, tail, "p", clamped), 0, size->hi - 1), size);
 }
 
 /* y[to] = y[to] (combine) update, rounded to the dtype. */
@@ -361,31 +371,33 @@ static Stmt *scatter_copy(LowerArgs *args, const Axes *outer, uint32_t from)
     Buf *y = args->dst[0];
     Axes axes = *outer;
     for (uint32_t a = from; a < y->rank; a++)
-        open_axis(k, &axes, a, y->dim[a]);
+        open_axis_of(args, &axes, a, lower_type(args, 0));
     return close_axes(k, &axes, from, y->rank, ls_store(k, y, axes.at, load(args, 0, axes.at), NULL));
 }
 
 /* Axes before `axis` on which the indices are as long as the data: one loop for the copy and the updates of a slice. */
 bool lower_scatter_elements(LowerArgs *args)
 {
-    if (!lower_static(args))
+    if (!lower_ready(args))
         return false;
     Kernel *k = args->k;
     const Type *data = lower_type(args, 0), *indices = lower_type(args, 1);
     uint32_t axis = (uint32_t)node_int(args->node, AN_axis), rank = data->rank, shared = 0;
     Axes axes;
-    while (shared < axis && type_dim(data, shared) == type_dim(indices, shared)) {
-        open_axis(k, &axes, shared, type_dim(data, shared));
+    while (shared < axis && data->dim[shared] == indices->dim[shared]) {
+        open_axis_of(args, &axes, shared, data);
         shared++;
     }
     Stmt *list = scatter_copy(args, &axes, shared), *body = NULL, **tail = &body;
     if (!is_empty(indices)) {
         const Expr *to[IR_MAX_RANK];
         for (uint32_t a = shared; a < rank; a++)
-            open_axis(k, &axes, a, type_dim(indices, a));
+            open_axis_of(args, &axes, a, indices);
         for (uint32_t a = 0; a < rank; a++)
             to[a] = axes.at[a];
-        to[axis] = scatter_position(args, &tail, axes.at, type_dim(data, axis));
+        if (!lower_indexable(args, data->dim[axis]))
+            return false;
+        to[axis] = scatter_position(args, &tail, axes.at, lower_size(args, 0, axis));
         ls_append(tail, scatter_update(args, to, axes.at));
         ls_append(&list->next, close_axes(k, &axes, shared, rank, body));
     }
@@ -395,7 +407,7 @@ bool lower_scatter_elements(LowerArgs *args)
 
 bool lower_scatter_nd(LowerArgs *args)
 {
-    if (!lower_static(args))
+    if (!lower_ready(args))
         return false;
     Kernel *k = args->k;
     const Type *data = lower_type(args, 0), *indices = lower_type(args, 1), *updates = lower_type(args, 2);
@@ -407,12 +419,14 @@ bool lower_scatter_nd(LowerArgs *args)
     Stmt *body = NULL, **tail = &body;
     const Expr *at[IR_MAX_RANK], *to[IR_MAX_RANK];
     for (uint32_t a = 0; a < updates->rank; a++)
-        open_axis(k, &axes, a, type_dim(updates, a));
+        open_axis_of(args, &axes, a, updates);
     for (uint32_t a = 0; a < outer; a++)
         at[a] = axes.at[a];
     for (uint32_t a = 0; a < data->rank; a++) {
         at[outer] = lx_int(k, a < length ? a : 0);
-        to[a] = a < length ? scatter_position(args, &tail, at, type_dim(data, a)) : axes.at[outer + a - length];
+        if (a < length && !lower_indexable(args, data->dim[a]))
+            return false;
+        to[a] = a < length ? scatter_position(args, &tail, at, lower_size(args, 0, a)) : axes.at[outer + a - length];
     }
     ls_append(tail, close_axes(k, &axes, outer, updates->rank, scatter_update(args, to, axes.at)));
     ls_append(&args->stmts->next, close_axes(k, &axes, 0, outer, body));
@@ -482,7 +496,7 @@ static Stmt *merge_pass(const Sort *s, int to, int64_t width, int64_t keep)
     int64_t pairs = (s->n + 2 * width - 1) / (2 * width), most = keep < 2 * width ? keep : 2 * width;
     Axes pair;
     Stmt *body = NULL, **tail = &body;
-    open_axis(k, &pair, 0, pairs);
+    open_axis(k, &pair, 0, lx_int(k, pairs));
     const Expr *n = lx_int(k, s->n), *lo = lx_mul(k, pair.at[0], 2 * width);
     const Expr *mid = lx_min(k, lx_add(k, lo, lx_int(k, width)), n), *hi = lx_min(k, lx_add(k, lo, lx_int(k, 2 * width)), n);
     const Iter *m = kernel_iter(k, "m", 0, s->n - 1);
@@ -501,7 +515,7 @@ static Stmt *give_sorted(const Sort *s, int last, int64_t keep)
     Kernel *k = s->args->k;
     Axes out = s->axes;
     Stmt *body = NULL, **tail = &body;
-    open_axis(k, &out, s->axis, keep);
+    open_axis(k, &out, s->axis, lx_int(k, keep));
     const Expr *i = lx_load(k, s->order[last], &out.at[s->axis], NULL, NULL);
     i = let(k, &tail, "x", i);
     if (s->args->dst[0])
@@ -513,7 +527,7 @@ static Stmt *give_sorted(const Sort *s, int last, int64_t keep)
 
 bool lower_topk(LowerArgs *args)
 {
-    if (!lower_static(args))
+    if (!lower_ready(args))
         return false;
     Kernel *k = args->k;
     const Type *x = lower_type(args, 0);
@@ -521,15 +535,17 @@ bool lower_topk(LowerArgs *args)
     s.axis = (uint32_t)node_int(args->node, AN_axis);
     s.n = type_dim(x, s.axis);
     int64_t keep = type_dim(args->node->out[0].type, s.axis);
+    if (s.n < 0 || keep < 0)
+        return lower_fail(args, "sorting needs an axis whose size is a number: give one size instead of a range");
     if (keep > s.n)
         return lower_fail(args, "it asks for more elements than the axis has");
     for (uint32_t a = 0; a < x->rank; a++)
-        open_axis(k, &s.axes, a, a == s.axis ? 1 : type_dim(x, a));
+        open_axis(k, &s.axes, a, a == s.axis ? lx_int(k, 1) : lower_size(args, 0, a));
     for (int i = 0; i < 2; i++)
         s.order[i] = kernel_buf(k, str_intern(k->ctx, "order"), DT_S64, BUF_LOCAL, 1, &s.n);
     s.head = kernel_buf(k, str_intern(k->ctx, "head"), DT_S64, BUF_LOCAL, 1, (const int64_t[]){2});
     Axes all;
-    open_axis(k, &all, 0, s.n);
+    open_axis(k, &all, 0, lx_int(k, s.n));
     Stmt *list = NULL, **tail = &list;
     Stmt *start = ls_store(k, s.order[0], all.at, lx_cast(k, all.at[0], DT_S64), NULL);
     tail = ls_append(tail, close_axes(k, &all, 0, 1, start));

@@ -24,6 +24,15 @@ bool loop_extent(const Stmt *loop, int64_t *extent)
     return true;
 }
 
+const Expr *loop_size(const Stmt *loop)
+{
+    int64_t lo;
+    bool counts = loop->kind == LS_FOR && loop->u.loop.step == 1 && lx_is_int(loop->u.loop.lo, &lo) && lo == 0;
+    return counts && lx_is_size(loop->u.loop.hi) ? loop->u.loop.hi : NULL;
+}
+
+const Expr *axis_end(Kernel *k, const FoldAxis *axis) { return axis->size ? axis->size : lx_int(k, axis->extent); }
+
 /* ---- visiting ----------------------------------------------------------------------------------------------------------- */
 
 typedef bool ExprFn(void *user, const Expr *e);
@@ -66,7 +75,7 @@ static bool visit_stmt(const Stmt *s, ExprFn *visit, void *user)
                visit_if(s->u.mma.col_limit, visit, user);
     case LS_PUT:
         return visit_index(s->u.put.index, s->u.put.n_index, visit, user) && visit(user, s->u.put.value) &&
-               visit_if(s->u.put.col_limit, visit, user);
+               visit_if(s->u.put.col_limit, visit, user) && visit_if(s->u.put.row_limit, visit, user);
     case LS_CHECK:
         return visit(user, s->u.check.cond);
     }
@@ -283,8 +292,8 @@ static bool merge_pair(Kernel *k, Nest *nest, uint32_t at)
     m.outer_value = lx_div(k, lx_iter(k, merged), inner);
     m.inner_value = lx_mod(k, lx_iter(k, merged), inner);
     m.seen = map_create(k->arena);
-    for (uint32_t i = 0; i < nest->n; i++) /* bounds of inner loops are constants by loop_extent */
-        if (!loop_extent(nest->loop[i], &(int64_t){0}))
+    for (uint32_t i = 0; i < nest->n; i++) /* no bound depends on an iterator */
+        if (!loop_size(nest->loop[i]))
             return false;
     if (!values_merge(&m, nest->body) || !stmts_each_access(k->arena, nest->body, access_merges, &m))
         return false;

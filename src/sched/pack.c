@@ -108,11 +108,12 @@ static const Expr *pack_strided(void *user, const Expr *load)
     Buf shape = {.rank = 0};
     Pack *pack = ARENA_NEW(p->k->arena, Pack);
     pack->weight = raw->pack->weight;
-    for (uint32_t i = 0; i < p->stack->n; i++)
-        if (p->stack->loop[i]->u.loop.iter != p->lane &&
-            (!loop_extent(p->stack->loop[i], &extent) ||
-             !take_axis(p, &shape, pack, p->stack->loop[i]->u.loop.iter, extent, index, &rest)))
+    for (uint32_t i = 0; i < p->stack->n; i++) {
+        const Iter *iter = p->stack->loop[i]->u.loop.iter;
+        if (iter != p->lane && lx_uses_iter(rest, iter) &&
+            (!loop_extent(p->stack->loop[i], &extent) || !take_axis(p, &shape, pack, iter, extent, index, &rest)))
             return NULL;
+    }
     for (uint32_t i = 0; p->fold && i < p->fold->u.fold.n_axes; i++)
         if (!take_axis(p, &shape, pack, p->fold->u.fold.axis[i].iter, p->fold->u.fold.axis[i].extent, index, &rest))
             return NULL;

@@ -15,9 +15,9 @@ static double work_of(const Stmt *list)
         double fold = 1;
         switch (s->kind) {
         case LS_FOR: {
-            int64_t lo, hi, trips = 1;
-            if (lx_is_int(s->u.loop.lo, &lo) && lx_is_int(s->u.loop.hi, &hi))
-                trips = hi - lo;
+            int64_t lo, trips = 1;
+            if (lx_is_int(s->u.loop.lo, &lo) && lx_is_size(s->u.loop.hi)) /* at the largest sizes */
+                trips = s->u.loop.hi->hi - lo;
             total += (double)trips * work_of(s->u.loop.body);
             break;
         }
@@ -49,28 +49,34 @@ static double work_of(const Stmt *list)
 
 static bool may_flatten(const Stmt *loop)
 {
-    int64_t extent;
-    return loop->u.loop.bind == BIND_SEQ && loop_extent(loop, &extent) && extent >= 1;
+    const Expr *size = loop_size(loop);
+    return loop->u.loop.bind == BIND_SEQ && size && size->hi >= 1;
 }
 
-/* for i { for j { B } }  ->  for f in [0, ni*nj) { B with i = f / nj, j = f % nj } */
+/* for i { for j { B } }  ->  for f in [0, ni*nj) { B with i = f / nj, j = f % nj }, nj at most; where a run has fewer, f skips them. */
 static Stmt *flatten(Kernel *k, const Stmt *outer, const Stmt *inner)
 {
-    int64_t n_outer, n_inner;
-    (void)loop_extent(outer, &n_outer);
-    (void)loop_extent(inner, &n_inner);
-    const Iter *f = kernel_iter(k, "f", 0, n_outer * n_inner - 1);
+    const Expr *end = loop_size(outer), *size = loop_size(inner);
+    int64_t n_inner = size->hi;
+    const Iter *f = kernel_iter(k, "f", 0, end->hi * n_inner - 1);
+    const Expr *at = lx_mod(k, lx_iter(k, f), n_inner), *exists = lx_lt(k, at, size);
     Stmt *body = stmts_replace_iter(k, inner->u.loop.body, outer->u.loop.iter, lx_div(k, lx_iter(k, f), n_inner));
-    body = stmts_replace_iter(k, body, inner->u.loop.iter, lx_mod(k, lx_iter(k, f), n_inner));
-    return ls_for(k, f, lx_int(k, 0), lx_int(k, n_outer * n_inner), 1, BIND_SEQ, body);
+    body = stmts_replace_iter(k, body, inner->u.loop.iter, at);
+    if (!lx_is_true(exists)) {
+        Stmt *branch = ls_new(k, LS_IF);
+        branch->u.branch.cond = exists;
+        branch->u.branch.then = body;
+        body = branch;
+    }
+    return ls_for(k, f, lx_int(k, 0), lx_mul(k, end, n_inner), 1, BIND_SEQ, body);
 }
 
-/* A tile of several iterations: for f in [0, n) -> for t par { for f in [t*chunk, min(n, t*chunk + chunk)) }. */
-static Stmt *chunk_loop(Kernel *k, const Stmt *loop, int64_t n, int64_t chunk)
+/* A tile of several iterations: for f in [0, n) -> for t par { for f in [t*chunk, min(n, t*chunk + chunk)) }; tiles at the largest n. */
+static Stmt *chunk_loop(Kernel *k, const Stmt *loop, const Expr *n, int64_t chunk)
 {
-    int64_t tiles = (n + chunk - 1) / chunk;
+    int64_t tiles = (n->hi + chunk - 1) / chunk;
     const Iter *t = kernel_iter(k, "tile", 0, tiles - 1);
-    const Expr *lo = lx_mul(k, lx_iter(k, t), chunk), *hi = lx_min(k, lx_add(k, lo, lx_int(k, chunk)), lx_int(k, n));
+    const Expr *lo = lx_mul(k, lx_iter(k, t), chunk), *hi = lx_min(k, lx_add(k, lo, lx_int(k, chunk)), n);
     Stmt *inner = ls_for(k, loop->u.loop.iter, lo, hi, 1, BIND_SEQ, loop->u.loop.body);
     return ls_for(k, t, lx_int(k, 0), lx_int(k, tiles), 1, BIND_PAR, inner);
 }
@@ -88,13 +94,13 @@ static void parallelize(Kernel *k, bool opaque)
     Stmt *loop = k->body;
     if (!loop || loop->next || loop->kind != LS_FOR || work_of(loop) < SMALL_WORK)
         return;
-    int64_t n;
-    if (loop->u.loop.bind == BIND_VEC || !loop_extent(loop, &n) || !may_flatten(loop) || is_serial(k, loop, opaque))
+    if (loop->u.loop.bind == BIND_VEC || !may_flatten(loop) || is_serial(k, loop, opaque))
         return;
+    int64_t n = loop_size(loop)->hi;
     while (n < WANTED_TILES && loop->u.loop.body && !loop->u.loop.body->next && loop->u.loop.body->kind == LS_FOR &&
            may_flatten(loop->u.loop.body) && !is_serial(k, loop->u.loop.body, opaque)) {
         loop = flatten(k, loop, loop->u.loop.body);
-        (void)loop_extent(loop, &n);
+        n = loop_size(loop)->hi;
     }
     double per_iteration = work_of(loop) / (double)n;
     int64_t chunk = 1;
@@ -102,10 +108,10 @@ static void parallelize(Kernel *k, bool opaque)
         chunk *= 2;
     if (chunk >= n)
         return;
-    if (chunk == 1)
+    if (chunk == 1 && lx_is_int(loop->u.loop.hi, NULL))
         k->body = ls_for(k, loop->u.loop.iter, loop->u.loop.lo, loop->u.loop.hi, 1, BIND_PAR, loop->u.loop.body);
     else
-        k->body = chunk_loop(k, loop, n, chunk);
+        k->body = chunk_loop(k, loop, loop->u.loop.hi, chunk);
 }
 
 bool pass_parallel(PassCtx *pc, Unit *unit)

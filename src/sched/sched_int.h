@@ -31,6 +31,8 @@ typedef struct Nest { /* a perfect nest: loops from outermost, then a list of ot
 } Nest;
 Nest nest_of(Stmt *list); /* n = 0: the list is not a single loop */
 bool loop_extent(const Stmt *loop, int64_t *extent); /* constant trip count of a loop from 0 with step 1 */
+const Expr *loop_size(const Stmt *loop); /* the same as a number or a size of the run; NULL: neither */
+const Expr *axis_end(Kernel *k, const FoldAxis *axis); /* its size, or its extent */
 /* Calls visit on every expression of the list, nested statements included; stops when it returns false. */
 bool stmts_each_expr(const Stmt *list, bool (*visit)(void *user, const Expr *e), void *user);
 bool stmts_use_iter(const Stmt *list, const Iter *iter);

@@ -9,6 +9,9 @@
  *     a row dimension; contractions become mma over the tile, everything else runs row by row. An operand b that is not
  *     contiguous along its columns (K^T) is packed once per trip of the outer loops.
  *
+ * Rows and columns whose number a run decides: all full tiles, then one that computes rows of its own over again and stores only those
+ * that exist; all full panels, then single vectors of which the last is cut off.
+ *
  * A guard that depends on the row (padding along a convolution's width) must be decidable inside a tile: border tiles get
  * a constant row base and are emitted one by one; runs of tiles that have the same taps become loops, where ranges prove the guard
  * at each tap.
@@ -41,10 +44,10 @@ static bool try_columns(Contraction *c, const LoopStack *stack, const Expr *a, c
     for (uint32_t i = 0; i < stack->n; i++) {
         Stmt *loop = stack->loop[i];
         const Iter *iter = loop->u.loop.iter;
-        int64_t extent;
-        if (lx_uses_iter(a, iter) || !lx_uses_iter(b, iter) || (guard && lx_uses_iter(guard, iter)) ||
-            !loop_extent(loop, &extent) || extent < 2)
+        const Expr *size = loop_size(loop);
+        if (lx_uses_iter(a, iter) || !lx_uses_iter(b, iter) || (guard && lx_uses_iter(guard, iter)) || !size || size->hi < 2)
             continue;
+        int64_t extent = size->hi;
         int64_t stride = is_load ? stride_along(c->k, b, iter) : 0;
         int score = (is_weight ? 8 : 0) + (stride == 1 ? 4 : stride != 0) + (extent >= LOOP_LANES ? 2 : 0) + (i + 1 == stack->n);
         if ((is_load && stride == 0) || score <= *best)
@@ -54,6 +57,7 @@ static bool try_columns(Contraction *c, const LoopStack *stack, const Expr *a, c
         c->b = b;
         c->col = loop;
         c->n_cols = extent;
+        c->col_size = size;
         c->col_stride = stride;
         found = true;
     }
@@ -64,16 +68,18 @@ static void choose_row(Contraction *c, const LoopStack *stack)
 {
     c->row = NULL;
     c->n_rows = 1;
+    c->row_size = lx_int(c->k, 1);
     c->n_outer = 0;
     for (uint32_t i = stack->n; i-- > 0;) {
         Stmt *loop = stack->loop[i];
         const Iter *iter = loop->u.loop.iter;
-        int64_t extent;
-        if (loop == c->col || c->row || lx_uses_iter(c->b, iter) || !lx_uses_iter(c->a, iter) ||
-            !loop_extent(loop, &extent) || (is_plain_load(c->a) && stride_along(c->k, c->a, iter) == 0))
+        const Expr *size = loop_size(loop);
+        if (loop == c->col || c->row || lx_uses_iter(c->b, iter) || !lx_uses_iter(c->a, iter) || !size ||
+            (is_plain_load(c->a) && stride_along(c->k, c->a, iter) == 0))
             continue;
         c->row = loop;
-        c->n_rows = extent;
+        c->n_rows = size->hi;
+        c->row_size = size;
     }
     for (uint32_t i = 0; i < stack->n; i++)
         if (stack->loop[i] != c->col && stack->loop[i] != c->row) {
@@ -98,6 +104,9 @@ bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_op
         return false;
     if (c->fold->u.fold.a->dtype != DT_F32 || c->fold->u.fold.b->dtype != DT_F32)
         return false;
+    for (uint32_t i = 0; i < c->fold->u.fold.n_axes; i++)
+        if (axis_end(k, &c->fold->u.fold.axis[i])->lo < 1) /* a chain that may have no position */
+            return false;
     c->after = c->fold->next;
     int best = -1;
     try_columns(c, stack, c->fold->u.fold.a, c->fold->u.fold.b, &best);
@@ -234,17 +243,25 @@ static const Expr *apply(TileSubst *t, const Expr *e)
     return e ? lx_subst(t->k, e, &subst) : NULL;
 }
 
-/* A tile of rows x 16*vectors at (row0, col0): mma, then a put per store. limit: columns from col0 that exist, 0 for all. */
-static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, const Expr *col0, int64_t cols, int64_t limit,
+typedef struct Panel {
+    const Expr *col0;
+    int64_t cols;
+    const Expr *limit; /* columns from col0 that exist; NULL: all */
+} Panel;
+
+/* A tile of rows x 16*vectors at (row0, the panel's columns): mma, then a put per store. row_limit: rows from row0 that exist, NULL
+ * for all; the others read what the last one does. */
+static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, const Expr *row_limit, const Panel *p,
                         RowTile *row_tile, Stmt **tail)
 {
+    int64_t cols = p->cols;
     Kernel *k = c->k;
     const Iter *r = kernel_iter(k, "r", 0, rows - 1), *n = kernel_iter(k, "n", 0, cols - 1);
     const Expr *row = lx_add(k, row0, lx_iter(k, r));
     if (row_tile)
         row_tile->row = row;
     TileSubst t = {.k = k, .row = c->row ? c->row->u.loop.iter : NULL, .col = c->col->u.loop.iter, .row_value = row,
-                   .col_value = lx_add(k, col0, lx_iter(k, n)), .rows = row_tile};
+                   .col_value = lx_add(k, p->col0, lx_iter(k, n)), .rows = row_tile};
     Stmt *mma = ls_new(k, LS_MMA);
     const Var *tile = kernel_var(k, "t", DT_F32);
     mma->u.mma.tile = tile;
@@ -256,12 +273,15 @@ static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, co
     mma->u.mma.n_axes = c->fold->u.fold.n_axes;
     for (uint32_t i = 0; i < c->fold->u.fold.n_axes; i++)
         mma->u.mma.axis[i] = c->fold->u.fold.axis[i];
+    if (row_limit)
+        t.row_value = lx_add(k, row0, lx_min(k, lx_iter(k, r), lx_sub(k, row_limit, lx_int(k, 1))));
     mma->u.mma.guard = apply(&t, c->fold->u.fold.guard);
     if (mma->u.mma.guard && lx_is_true(mma->u.mma.guard))
         mma->u.mma.guard = NULL;
     mma->u.mma.a = apply(&t, c->a);
+    t.row_value = row;
     mma->u.mma.b = apply(&t, c->b);
-    mma->u.mma.col_limit = limit && limit < cols ? lx_int(k, limit) : NULL;
+    mma->u.mma.col_limit = c->packed && p->limit && !lx_is_int(p->limit, NULL) ? NULL : p->limit;
     tail = ls_append(tail, mma);
     uint32_t n_lets = 0;
     for (const Stmt *s = c->after; s; s = s->next)
@@ -291,7 +311,8 @@ static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, co
         put->u.put.col = n;
         put->u.put.rows = rows;
         put->u.put.cols = cols;
-        put->u.put.col_limit = mma->u.mma.col_limit;
+        put->u.put.col_limit = p->limit;
+        put->u.put.row_limit = row_limit;
         put->u.put.buf = wide ? wide : s->u.store.buf;
         put->u.put.n_index = n_index;
         put->u.put.index = index;
@@ -364,45 +385,67 @@ static int64_t run_end(const Contraction *c, int64_t first, int64_t full, int64_
     return good;
 }
 
-typedef struct Panel {
-    const Expr *col0;
-    int64_t cols, limit;
-} Panel;
-
-static Stmt **emit_row_loop(const Contraction *c, int64_t first, int64_t end, int64_t rows, const Panel *p, RowTile *row_tile,
+static Stmt **emit_row_loop(const Contraction *c, int64_t first, const Expr *end, int64_t rows, const Panel *p, RowTile *row_tile,
                             Stmt **tail)
 {
     Kernel *k = c->k;
-    if (first >= end)
+    if (first >= end->hi)
         return tail;
-    if (end - first == 1)
-        return emit_tile(c, lx_int(k, first * rows), rows, p->col0, p->cols, p->limit, row_tile, tail);
-    const Iter *ti = kernel_iter(k, "m", first, end - 1);
+    if (lx_is_int(end, NULL) && end->hi - first == 1)
+        return emit_tile(c, lx_int(k, first * rows), rows, NULL, p, row_tile, tail);
+    const Iter *ti = kernel_iter(k, "m", first, end->hi - 1);
     Stmt *body = NULL;
-    emit_tile(c, lx_mul(k, lx_iter(k, ti), rows), rows, p->col0, p->cols, p->limit, row_tile, &body);
-    return ls_append(tail, ls_for(k, ti, lx_int(k, first), lx_int(k, end), 1, BIND_SEQ, body));
+    emit_tile(c, lx_mul(k, lx_iter(k, ti), rows), rows, NULL, p, row_tile, &body);
+    return ls_append(tail, ls_for(k, ti, lx_int(k, first), end, 1, BIND_SEQ, body));
 }
 
-/* All rows [0, n_rows) of one panel. */
-static Stmt **emit_rows(const Contraction *c, int64_t n_rows, int64_t rows, const Panel *p, RowTile *row_tile, Stmt **tail)
+static Stmt *if_fits(Kernel *k, int64_t count, const Expr *left, Stmt *whole, Stmt *part)
 {
-    int64_t full = n_rows / rows, rest = n_rows % rows, end[MAX_RUNS];
+    Stmt *branch = ls_new(k, LS_IF);
+    branch->u.branch.cond = lx_le(k, lx_int(k, count), left);
+    branch->u.branch.then = whole;
+    branch->u.branch.otherwise = part;
+    return branch;
+}
+
+static const Expr *round_up(Kernel *k, const Expr *e, int64_t unit) { return lx_div(k, lx_add(k, e, lx_int(k, unit - 1)), unit); }
+
+/* As many rows as the run says: one loop, whose last tile may be cut off. */
+static Stmt **emit_sized_rows(const Contraction *c, int64_t rows, const Panel *p, RowTile *row_tile, Stmt **tail)
+{
+    Kernel *k = c->k;
+    const Expr *tiles = round_up(k, c->row_size, rows);
+    if (rows == 1 || !run_is_free(c, 0, tiles->hi, rows))
+        return emit_row_loop(c, 0, c->row_size, 1, p, row_tile, tail); /* row by row: the guard is a branch */
+    const Iter *ti = kernel_iter(k, "m", 0, tiles->hi - 1);
+    const Expr *row0 = lx_mul(k, lx_iter(k, ti), rows), *left = lx_sub(k, c->row_size, row0);
+    Stmt *whole = NULL, *last = NULL;
+    emit_tile(c, row0, rows, NULL, p, row_tile, &whole);
+    emit_tile(c, row0, rows, left, p, row_tile, &last);
+    return ls_append(tail, ls_for(k, ti, lx_int(k, 0), tiles, 1, BIND_SEQ, if_fits(k, rows, left, whole, last)));
+}
+
+/* All rows of one panel. */
+static Stmt **emit_rows(const Contraction *c, int64_t rows, const Panel *p, RowTile *row_tile, Stmt **tail)
+{
+    int64_t full = c->n_rows / rows, rest = c->n_rows % rows, end[MAX_RUNS];
     uint32_t n = 0;
+    if (!lx_is_int(c->row_size, NULL))
+        return emit_sized_rows(c, rows, p, row_tile, tail);
     for (int64_t at = 0; at < full; at = end[n++]) {
         if (n == MAX_RUNS)
-            return emit_row_loop(c, 0, n_rows, 1, p, row_tile, tail); /* row by row: the guard is a branch */
+            return emit_row_loop(c, 0, c->row_size, 1, p, row_tile, tail); /* row by row: the guard is a branch */
         end[n] = run_end(c, at, full, rows);
     }
     for (uint32_t i = 0; i < n; i++)
-        tail = emit_row_loop(c, i ? end[i - 1] : 0, end[i], rows, p, row_tile, tail);
+        tail = emit_row_loop(c, i ? end[i - 1] : 0, lx_int(c->k, end[i]), rows, p, row_tile, tail);
     if (rest)
-        tail = emit_tile(c, lx_int(c->k, full * rows), rest, p->col0, p->cols, p->limit, row_tile, tail);
+        tail = emit_tile(c, lx_int(c->k, full * rows), rest, NULL, p, row_tile, tail);
     return tail;
 }
 
 typedef struct PanelBody {
     const Contraction *c;
-    int64_t n_rows;
     TileShape shape;
     RowTile *row_tile;
     bool around; /* put the contraction's other loops that b does not use around the rows */
@@ -412,7 +455,7 @@ static Stmt *panel_body(const PanelBody *pb, const Panel *p)
 {
     const Contraction *c = pb->c;
     Stmt *body = NULL;
-    emit_rows(c, pb->n_rows, pb->shape.rows, p, pb->row_tile, &body);
+    emit_rows(c, pb->shape.rows, p, pb->row_tile, &body);
     for (uint32_t i = c->n_outer; pb->around && i-- > 0;) {
         const Stmt *loop = c->outer[i];
         if (!c->b_uses[i])
@@ -421,20 +464,37 @@ static Stmt *panel_body(const PanelBody *pb, const Panel *p)
     return body;
 }
 
+/* As many columns as the run says: a loop over panels, of which the last goes vector by vector. */
+static Stmt *emit_sized_panels(const PanelBody *pb, int64_t width)
+{
+    Kernel *k = pb->c->k;
+    const Expr *n = pb->c->col_size, *panels = round_up(k, n, width);
+    const Iter *pi = kernel_iter(k, "p", 0, panels->hi - 1), *vi = kernel_iter(k, "v", 0, width / LOOP_LANES - 1);
+    const Expr *col0 = lx_mul(k, lx_iter(k, pi), width), *left = lx_sub(k, n, col0);
+    const Expr *at = lx_add(k, col0, lx_mul(k, lx_iter(k, vi), LOOP_LANES));
+    const Expr *vectors = lx_min(k, round_up(k, left, LOOP_LANES), lx_int(k, width / LOOP_LANES));
+    Stmt *whole = panel_body(pb, &(Panel){col0, width, NULL}), *part = panel_body(pb, &(Panel){at, LOOP_LANES, lx_sub(k, n, at)});
+    part = ls_for(k, vi, lx_int(k, 0), vectors, 1, BIND_SEQ, part);
+    return ls_for(k, pi, lx_int(k, 0), panels, 1, BIND_SEQ, if_fits(k, width, left, whole, part));
+}
+
 /* One loop over all panels; the last may be narrower. */
 static Stmt *emit_panels(const PanelBody *pb)
 {
     const Contraction *c = pb->c;
     Kernel *k = c->k;
     int64_t width = pb->shape.vectors * LOOP_LANES, full = c->n_cols / width, rest = c->n_cols % width;
-    int64_t rest_cols = (rest + LOOP_LANES - 1) / LOOP_LANES * LOOP_LANES, limit = rest % LOOP_LANES ? rest : 0;
+    int64_t rest_cols = (rest + LOOP_LANES - 1) / LOOP_LANES * LOOP_LANES;
+    const Expr *limit = rest % LOOP_LANES ? lx_int(k, rest) : NULL;
+    if (!lx_is_int(c->col_size, NULL))
+        return emit_sized_panels(pb, width);
     if (full + (rest > 0) == 1) {
-        Panel only = {lx_int(k, 0), full ? width : rest_cols, full ? 0 : limit};
+        Panel only = {lx_int(k, 0), full ? width : rest_cols, full ? NULL : limit};
         return panel_body(pb, &only);
     }
     const Iter *pi = kernel_iter(k, "p", 0, full - 1 + (rest > 0));
     const Expr *col0 = lx_mul(k, lx_iter(k, pi), width);
-    Stmt *body = panel_body(pb, &(Panel){col0, width, 0});
+    Stmt *body = panel_body(pb, &(Panel){col0, width, NULL});
     if (rest) {
         Stmt *branch = ls_new(k, LS_IF);
         branch->u.branch.cond = lx_lt(k, lx_iter(k, pi), lx_int(k, full));
@@ -495,15 +555,16 @@ static Stmt *pack_locally(Contraction *c)
     from[rank] = lx_mod(k, lx_iter(k, c->col->u.loop.iter), LOOP_LANES);
     to[rank++] = lx_iter(k, lane);
     Buf *packed = kernel_buf(k, "packed", DT_F32, BUF_LOCAL, rank, dim);
-    const Expr *exists = lx_lt(k, col, lx_int(k, c->n_cols));
+    const Expr *exists = lx_lt(k, col, c->col_size);
     if (!lx_is_true(exists))
         load = mask_loads(k, load, exists);
     Stmt *body = ls_store(k, packed, to, load, NULL);
     body = ls_for(k, lane, lx_int(k, 0), lx_int(k, LOOP_LANES), 1, BIND_SEQ, body);
     for (uint32_t i = fold->u.fold.n_axes; i-- > 0;)
-        body = ls_for(k, axis[i], lx_int(k, 0), lx_int(k, fold->u.fold.axis[i].extent), 1, BIND_SEQ, body);
-    body = ls_for(k, panel, lx_int(k, 0), lx_int(k, panels), 1, BIND_SEQ, body);
+        body = ls_for(k, axis[i], lx_int(k, 0), axis_end(k, &fold->u.fold.axis[i]), 1, BIND_SEQ, body);
+    body = ls_for(k, panel, lx_int(k, 0), round_up(k, c->col_size, LOOP_LANES), 1, BIND_SEQ, body);
     c->b = lx_load(k, packed, from, NULL, NULL);
+    c->packed = true;
     c->col_stride = 1;
     return body;
 }
@@ -523,7 +584,7 @@ static bool tensorize_nest(Kernel *k, const TargetInfo *target)
     if (c.col_stride != 1 && c.n_rows < MIN_ROWS_TO_PACK)
         return false; /* `pack` was disabled */
     Stmt *pack = c.col_stride == 1 ? NULL : pack_locally(&c);
-    PanelBody pb = {.c = &c, .n_rows = c.n_rows, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
+    PanelBody pb = {.c = &c, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
                     .around = true};
     Stmt *body = emit_panels(&pb);
     if (pack) {
@@ -611,7 +672,7 @@ static void widen_stores(Kernel *k, Stmt *list, const RowTile *rows)
 }
 
 /* `for r in [0, rows) { stmts with row := row0 + r }` for the statements [first, end). */
-static Stmt *row_segment(Kernel *k, const Stmt *first, const Stmt *end, const Iter *row, const Expr *row0, int64_t rows,
+static Stmt *row_segment(Kernel *k, const Stmt *first, const Stmt *end, const Iter *row, const Expr *row0, const Expr *rows,
                          RowTile *row_tile)
 {
     Stmt *copy = NULL, **tail = &copy;
@@ -621,23 +682,23 @@ static Stmt *row_segment(Kernel *k, const Stmt *first, const Stmt *end, const It
         one->next = NULL;
         tail = ls_append(tail, one);
     }
-    const Iter *r = kernel_iter(k, "r", 0, rows - 1);
+    const Iter *r = kernel_iter(k, "r", 0, rows->hi - 1);
     row_tile->row = lx_iter(k, r);
     TileSubst t = {.k = k, .row = row, .row_value = lx_add(k, row0, lx_iter(k, r)), .rows = row_tile};
     ExprSubst subst = {.user = &t, .iter = tile_iter, .load = tile_load};
     Stmt *body = ls_clone(k, copy, &subst);
     widen_stores(k, body, row_tile);
-    return ls_for(k, r, lx_int(k, 0), lx_int(k, rows), 1, BIND_SEQ, body);
+    return ls_for(k, r, lx_int(k, 0), rows, 1, BIND_SEQ, body);
 }
 
 /* An operand a that is computed (scaled queries): its rows of the tile go to a local buffer first. */
-static Stmt *stage_rows(Contraction *c, const Iter *r, int64_t rows)
+static Stmt *stage_rows(Contraction *c, const Iter *r)
 {
     Kernel *k = c->k;
     const Stmt *fold = c->fold;
-    int64_t dim[LOOP_MAX_RANK] = {rows};
+    int64_t dim[LOOP_MAX_RANK] = {c->n_rows};
     const Expr *to[LOOP_MAX_RANK], *from[LOOP_MAX_RANK], *value = c->a;
-    const Iter *axis[LOOP_MAX_FOLD_ITERS], *row = kernel_iter(k, "r", 0, rows - 1);
+    const Iter *axis[LOOP_MAX_FOLD_ITERS], *row = kernel_iter(k, "r", 0, c->n_rows - 1);
     value = expr_replace_iter(k, value, r, lx_iter(k, row));
     to[0] = lx_iter(k, row);
     from[0] = lx_iter(k, r);
@@ -651,14 +712,14 @@ static Stmt *stage_rows(Contraction *c, const Iter *r, int64_t rows)
     Buf *staged = kernel_buf(k, "rows", DT_F32, BUF_LOCAL, fold->u.fold.n_axes + 1, dim);
     Stmt *body = ls_store(k, staged, to, value, NULL);
     for (uint32_t i = fold->u.fold.n_axes; i-- > 0;)
-        body = ls_for(k, axis[i], lx_int(k, 0), lx_int(k, fold->u.fold.axis[i].extent), 1, BIND_SEQ, body);
+        body = ls_for(k, axis[i], lx_int(k, 0), axis_end(k, &fold->u.fold.axis[i]), 1, BIND_SEQ, body);
     c->a = lx_load(k, staged, from, NULL, NULL);
-    return ls_for(k, row, lx_int(k, 0), lx_int(k, rows), 1, BIND_SEQ, body);
+    return ls_for(k, row, lx_int(k, 0), c->row_size, 1, BIND_SEQ, body);
 }
 
 /* The stages for rows [row0, row0 + rows). */
 static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *contraction, const TargetInfo *target, const Expr *row0,
-                           int64_t rows, RowTile *row_tile)
+                           const Expr *rows, RowTile *row_tile)
 {
     Stmt *body = NULL, **tail = &body;
     const Iter *row = nest->loop[nest->n - 1]->u.loop.iter;
@@ -678,7 +739,7 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
         Contraction c = *contraction[i];
         /* rows of the tile are counted from 0; in global accesses the row is row0 + r */
         Stmt local_row = *nest->loop[nest->n - 1];
-        const Iter *r = kernel_iter(k, "t", 0, rows - 1);
+        const Iter *r = kernel_iter(k, "t", 0, rows->hi - 1);
         const Expr *global_row = lx_add(k, row0, lx_iter(k, r));
         local_row.u.loop.iter = r;
         c.a = expr_replace_iter(k, c.a, row, global_row);
@@ -688,10 +749,11 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
         c.fold = fold;
         c.after = stmts_replace_iter(k, c.after, row, global_row);
         c.row = &local_row;
-        c.n_rows = rows;
+        c.n_rows = rows->hi;
+        c.row_size = rows;
         if (!is_plain_load(c.a))
-            tail = ls_append(tail, stage_rows(&c, r, rows));
-        PanelBody pb = {.c = &c, .n_rows = rows, .shape = choose_tile(target, rows, c.n_cols, chain_length(c.fold)),
+            tail = ls_append(tail, stage_rows(&c, r));
+        PanelBody pb = {.c = &c, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
                         .row_tile = row_tile};
         tail = ls_append(tail, emit_panels(&pb));
         s = s->next;
@@ -702,9 +764,10 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
 static bool tensorize_rows(Kernel *k, const TargetInfo *target)
 {
     Nest nest = nest_of(k->body);
-    int64_t n_rows;
-    if (nest.n == 0 || !loop_extent(nest.loop[nest.n - 1], &n_rows))
+    const Expr *size = nest.n ? loop_size(nest.loop[nest.n - 1]) : NULL;
+    if (!size)
         return false;
+    int64_t n_rows = size->hi;
     uint32_t n_stmts = 0, n_found = 0;
     for (Stmt *s = nest.body; s; s = s->next)
         n_stmts++;
@@ -737,12 +800,18 @@ static bool tensorize_rows(Kernel *k, const TargetInfo *target)
         if (contraction[i] && contraction[i]->col_stride != 1)
             tail = ls_append(tail, pack_locally(contraction[i]));
     RowTile row_tile = {.wide = w.wide};
-    int64_t full = n_rows / w.rows, rest = n_rows % w.rows;
-    const Iter *ti = kernel_iter(k, "m", 0, full - 1);
-    Stmt *tile = row_tile_body(k, &nest, contraction, target, lx_mul(k, lx_iter(k, ti), w.rows), w.rows, &row_tile);
-    tail = ls_append(tail, ls_for(k, ti, lx_int(k, 0), lx_int(k, full), 1, BIND_SEQ, tile));
-    if (rest)
-        ls_append(tail, row_tile_body(k, &nest, contraction, target, lx_int(k, full * w.rows), rest, &row_tile));
+    bool sized = !lx_is_int(size, NULL);
+    const Expr *tiles = sized ? round_up(k, size, w.rows) : lx_int(k, n_rows / w.rows);
+    const Iter *ti = kernel_iter(k, "m", 0, tiles->hi - 1);
+    const Expr *row0 = lx_mul(k, lx_iter(k, ti), w.rows), *left = lx_sub(k, size, row0), *most = lx_int(k, w.rows);
+    Stmt *tile = row_tile_body(k, &nest, contraction, target, row0, most, &row_tile);
+    if (sized)
+        tile = if_fits(k, w.rows, left, tile,
+                       row_tile_body(k, &nest, contraction, target, row0, lx_min(k, left, most), &row_tile));
+    tail = ls_append(tail, ls_for(k, ti, lx_int(k, 0), tiles, 1, BIND_SEQ, tile));
+    if (!sized && n_rows % w.rows)
+        ls_append(tail, row_tile_body(k, &nest, contraction, target, lx_int(k, n_rows / w.rows * w.rows),
+                                      lx_int(k, n_rows % w.rows), &row_tile));
     nest.n--;
     nest.body = body;
     k->body = nest_rebuild(k, &nest);

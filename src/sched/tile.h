@@ -16,7 +16,9 @@ typedef struct Contraction {
     Stmt *fold, *after;   /* the fold; the lets and stores behind it */
     const Expr *a, *b;    /* exchanged with the fold's where that suits (a product does not care) */
     Stmt *row, *col;      /* loops; row NULL: one row */
-    int64_t n_rows, n_cols;
+    int64_t n_rows, n_cols;               /* the most */
+    const Expr *row_size, *col_size;      /* numbers, or sizes of the run */
+    bool packed;                          /* b is a local copy, with zeros up to whole vectors */
     int64_t col_stride;   /* of b, in elements; LOOP_LANES-packed weights count as 1; 0: b is no load */
     Stmt *outer[NEST_MAX_LOOPS]; /* the other loops, outermost first */
     uint32_t n_outer;

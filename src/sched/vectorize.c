@@ -83,8 +83,8 @@ static bool stores_every_iteration(const Stmt *list, const Iter *iter)
 
 static bool may_vectorize(Kernel *k, const Stmt *loop)
 {
-    int64_t extent;
-    if (!loop_extent(loop, &extent) || extent < 2 || !stores_every_iteration(loop->u.loop.body, loop->u.loop.iter) ||
+    const Expr *size = loop_size(loop);
+    if (!size || size->hi < 2 || !stores_every_iteration(loop->u.loop.body, loop->u.loop.iter) ||
         folds_along_memory(k, loop->u.loop.body) || loop_carries(k, loop->u.loop.body, loop->u.loop.iter, false))
         return false;
     Contiguity c = contiguity(k, loop->u.loop.body, loop->u.loop.iter);
@@ -99,12 +99,12 @@ static void choose_innermost(Kernel *k, Nest *nest)
     if (!stores_every_iteration(nest->body, nest->loop[nest->n - 1]->u.loop.iter) || folds_along_memory(k, nest->body))
         return;
     for (uint32_t i = 0; i < nest->n; i++) {
-        int64_t extent;
-        if (!loop_extent(nest->loop[i], &extent))
+        const Expr *size = loop_size(nest->loop[i]);
+        if (!size)
             return;
         Contiguity c = contiguity(k, nest->body, nest->loop[i]->u.loop.iter);
         bool bad = c.store_other || loop_carries(k, nest->body, nest->loop[i]->u.loop.iter, false);
-        int score = bad ? 0 : 16 * c.store_unit + 2 * c.unit + c.zero + (extent >= LOOP_LANES ? 8 : 0);
+        int score = bad ? 0 : 16 * c.store_unit + 2 * c.unit + c.zero + (size->hi >= LOOP_LANES ? 8 : 0);
         if (score > best_score || (score == best_score && i == nest->n - 1)) {
             best_score = score;
             best = i;

@@ -91,6 +91,20 @@ static const Case cases[] = {
      "  %y = gather %e, %i {axis=0, batch=0} : f32[M,3]\n"
      "  yield %y\n}\n",
      {{1, 1}, {2, 2}, {16, 9}, {17, 3}, {40, 9}}},
+    {"opaque",
+     "sym N in [1, 40]\nsym M in [1, 9]\n"
+     "entry func @main(%x : f32[N,6] \"x\", %i : s64[M,1] \"i\") -> (\"c\", \"r\", \"s\", \"t\", \"u\", \"e\") {\n"
+     "  %c = cumulate %x {axis=0, kind=sum, exclusive=false, reverse=false} : f32[N,6]\n"
+     "  %r = cumulate %x {axis=0, kind=sum, exclusive=true, reverse=true} : f32[N,6]\n"
+     "  %o = slice %x {start=[0,0], size=[1,6], step=[1,1]} : f32[1,6]\n"
+     "  %b = broadcast %o {shape=[M,6]} : f32[M,6]\n"
+     "  %s = scatter_nd %x, %i, %b {combine=add} : f32[N,6]\n"
+     "  %t, %j = topk %x {axis=1, size=3, kind=max} : f32[N,3], s64[N,3]\n"
+     "  %g = slice %b {start=[0,0], size=[M,1], step=[1,1]} : f32[M,1]\n"
+     "  %u = scatter_elements %x, %i, %g {axis=0, combine=none} : f32[N,6]\n"
+     "  %e = gather_elements %x, %i {axis=0} : f32[M,1]\n"
+     "  yield %c, %r, %s, %t, %u, %e\n}\n",
+     {{1, 1}, {2, 2}, {16, 9}, {17, 3}, {40, 9}}},
 };
 
 static const char ig[] = "driver_ranges.ig", so[] = "driver_ranges.so";

@@ -225,6 +225,21 @@ static void tile_equals_folds(void **state)
     assert_true(y[0] != y[1]);
 }
 
+static void rows_beyond_the_limit_are_not_stored(void **state)
+{
+    int64_t n[1] = {3};
+    float x[5] = {1, 2, 3, 4, 5}, y[5 * 16];
+    for (int i = 0; i < 5 * 16; i++)
+        y[i] = -1;
+    Kernel *k = parse(*state, "kernel \"t\" { sizes n: s64[1] arg x: f32[5] arg y: f32[5, 16]\n"
+                              "iter r in [0, 4] iter c in [0, 15] var t: f32\n"
+                              "mma t[r: 5, c: 16] = dot 8 over () : x[r], f32(2)\n"
+                              "put t[r: 5, c: 16] cols 15 rows index(n[0], 1, 5) : y[r, c] = t }");
+    run(k, (void *[]){n, x, y});
+    for (int i = 0; i < 5 * 16; i++)
+        assert_true(y[i] == (i / 16 < 3 && i % 16 < 15 ? 2 * x[i / 16] : -1));
+}
+
 static void tiles_of_the_par_loop(void **state)
 {
     float y[6] = {0};
@@ -340,6 +355,7 @@ int main(void)
         cmocka_unit_test(chains),
         cmocka_unit_test(narrow_floats_widen),
         cmocka_unit_test(tile_equals_folds),
+        cmocka_unit_test(rows_beyond_the_limit_are_not_stored),
         cmocka_unit_test(tiles_of_the_par_loop),
         cmocka_unit_test(branches_masks_and_checks),
         cmocka_unit_test(guarded_loads_are_not_read),

@@ -283,6 +283,7 @@ static const Bad refused[] = {
     {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) cols i : x[i], y[j] }"},
     {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], n[j] }"},
     {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], y[j] put v[i: 3, c: 16] : x[i] = v }"},
+    {DIAG_loop_scope, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], y[j] put v[i: 2, c: 16] rows c : x[i] = v }"},
 };
 
 static void check_bad(Context *ctx, const Bad *bad, bool readable)

@@ -390,7 +390,7 @@ void cg_put(Cg *cg, const Stmt *s)
         put.mask[j] = cg_column_mask(cg, s->u.put.col_limit, LANES * j, &put.absent[j]);
     cg->lane = kernel_iter(cg->k, "lane", 0, LANES - 1);
     int64_t size = (weight(s->u.put.value, map_create(cg->arena)) + 1) * tile->rows * tile->vecs;
-    if (tile->reg && (size <= UNROLLED_PUT || tile->rows == 1)) {
+    if (tile->reg && (size <= UNROLLED_PUT || tile->rows == 1) && !s->u.put.row_limit) {
         for (int64_t row = 0; row < tile->rows; row++)
             for (int64_t j = 0; j < tile->vecs; j++)
                 if (!put.absent[j])
@@ -398,7 +398,9 @@ void cg_put(Cg *cg, const Stmt *s)
     } else {
         tile_spill(cg, tile);
         Loop loop;
-        cg_loop_begin(cg, &loop, s->u.put.row, cg_int(cg, 0), cg_int(cg, tile->rows), 1, false, true, NULL, 0);
+        const Expr *limit = s->u.put.row_limit;
+        LLVMValueRef rows = limit ? cg_scalar(cg, lx_min(cg->k, limit, lx_int(cg->k, tile->rows))) : cg_int(cg, tile->rows);
+        cg_loop_begin(cg, &loop, s->u.put.row, cg_int(cg, 0), rows, 1, limit && limit->lo < 1, true, NULL, 0);
         LLVMValueRef first = LLVMBuildMul(cg->b, loop.phi[0], cg_int(cg, tile->vecs), "");
         for (int64_t j = 0; j < tile->vecs; j++) {
             if (put.absent[j])

@@ -8,6 +8,8 @@
  * shrinking by much) the products are summed by the reduction rule of numerics.md. Coordinates and weights are f64, weights
  * are rounded once. Taps of weight zero take part, so an infinity beside an element makes it NaN. Integers round half to
  * even and saturate, as the reference does.
+ *
+ * Where sizes are symbols the graph computes positions and weights, by the same operations in f64.
  */
 #include "front/onnx/onnx_int.h"
 
@@ -228,6 +230,129 @@ static Val *reduce_taps(const Resize *r, Val *x, uint32_t axis, const Table *t)
     return op_squeeze_axes(b, op_reduce(b, y, "sum", &taps_axis, 1), &taps_axis, 1);
 }
 
+/* ---- one axis whose sizes are symbols ----------------------------------------------------------------------------------- */
+
+typedef struct Sized {
+    Builder *b;
+    Val *in, *out, *scale; /* f64 scalars */
+    Val *at;               /* f64[out]: 0, 1 .. */
+    Val *position;         /* of each element in the operand */
+} Sized;
+
+static Val *number(const Sized *s, double value) { return op_const_f64(s->b, DT_F64, value); }
+static Val *plus(const Sized *s, Val *x, Val *y) { return op_binary(s->b, OP_add, x, y); }
+static Val *minus(const Sized *s, Val *x, Val *y) { return op_binary(s->b, OP_sub, x, y); }
+static Val *times(const Sized *s, Val *x, Val *y) { return op_binary(s->b, OP_mul, x, y); }
+static Val *over(const Sized *s, Val *x, Val *y) { return op_binary(s->b, OP_div, x, y); }
+static Val *below(const Sized *s, Val *x, Val *y) { return op_binary(s->b, OP_lt, x, y); }
+
+static Val *size_value(Builder *b, const Dim *size)
+{
+    AttrVal attr = attr_dim(size);
+    return op_cast_to(b, op_emit(b, OP_dimval, NULL, 0, &attr, 1), DT_F64);
+}
+
+/* original_position */
+static Val *sized_position(const Resize *r, const Sized *s)
+{
+    Val *half = number(s, 0.5), *one = number(s, 1), *several = below(s, one, s->out);
+    Val *centred = minus(s, over(s, plus(s, s->at, half), s->scale), half), *shift, *corners;
+    switch (r->coordinate) {
+    case CO_HALF_PIXEL: return centred;
+    case CO_SYMMETRIC:
+        shift = times(s, over(s, s->in, number(s, 2)), minus(s, one, over(s, s->out, times(s, s->scale, s->in))));
+        return minus(s, plus(s, shift, over(s, plus(s, s->at, half), s->scale)), half);
+    case CO_PYTORCH: return op_select(s->b, several, centred, number(s, 0));
+    case CO_CORNERS:
+        corners = over(s, times(s, s->at, minus(s, s->in, one)), minus(s, s->out, one));
+        return op_select(s->b, several, corners, number(s, 0));
+    case CO_ASYMMETRIC: return over(s, s->at, s->scale);
+    default: return over(s, plus(s, s->at, half), s->scale); /* CO_TF_NN */
+    }
+}
+
+static Val *sized_nearest(const Resize *r, const Sized *s)
+{
+    Val *x = s->position, *floor_x = op_unary(s->b, OP_floor, x), *half = number(s, 0.5), *rest = minus(s, x, floor_x);
+    if (!strcmp(r->nearest, "floor"))
+        return floor_x;
+    if (!strcmp(r->nearest, "ceil"))
+        return op_unary(s->b, OP_ceil, x);
+    bool ceil_half = !strcmp(r->nearest, "round_prefer_ceil");
+    Val *up = ceil_half ? op_binary(s->b, OP_le, half, rest) : below(s, half, rest);
+    return op_select(s->b, up, plus(s, floor_x, number(s, 1)), floor_x);
+}
+
+/* kernel_weight */
+static Val *sized_weight(const Resize *r, const Sized *s, Val *d)
+{
+    double a = r->cubic_a;
+    Val *zero = number(s, 0), *one = number(s, 1);
+    d = op_unary(s->b, OP_abs, d);
+    if (r->mode == 'l')
+        return op_select(s->b, below(s, d, one), minus(s, one, d), zero);
+    Val *near = minus(s, times(s, number(s, a + 2), d), number(s, a + 3));
+    near = plus(s, times(s, times(s, near, d), d), one);
+    Val *far = plus(s, times(s, minus(s, times(s, number(s, a), d), number(s, 5 * a)), d), number(s, 8 * a));
+    far = minus(s, times(s, far, d), number(s, 4 * a));
+    return op_select(s->b, op_binary(s->b, OP_le, d, one), near, op_select(s->b, below(s, d, number(s, 2)), far, zero));
+}
+
+/* The elements of x at positions that are clamped to the axis. */
+static Val *pick_at(const Sized *s, Val *x, uint32_t axis, Val *position)
+{
+    Val *last = minus(s, s->in, number(s, 1));
+    position = op_binary(s->b, OP_min, op_binary(s->b, OP_max, position, number(s, 0)), last);
+    Val *in[2] = {x, op_cast_to(s->b, position, DT_S64)};
+    AttrVal attrs[2] = {attr_int(axis), attr_int(0)};
+    return op_emit(s->b, OP_gather, in, 2, attrs, 2);
+}
+
+/* fill_row and sum_taps; the same size on both sides keeps every bit. */
+static Val *sized_taps(const Resize *r, const Sized *s, Val *x, uint32_t axis)
+{
+    enum { MOST = 4 };
+    int taps = r->mode == 'l' ? 2 : MOST;
+    Val *first = minus(s, op_unary(s->b, OP_ceil, s->position), number(s, taps / 2)), *at[MOST], *weight[MOST], *sum = NULL, *y = NULL;
+    Val *last = minus(s, s->in, number(s, 1));
+    for (int k = 0; k < taps; k++) {
+        at[k] = plus(s, first, number(s, k));
+        weight[k] = sized_weight(r, s, minus(s, at[k], s->position));
+        Val *inside = op_binary(s->b, OP_and, op_binary(s->b, OP_le, number(s, 0), at[k]), op_binary(s->b, OP_le, at[k], last));
+        weight[k] = r->exclude_outside ? op_select(s->b, inside, weight[k], number(s, 0)) : weight[k];
+        sum = k ? plus(s, sum, weight[k]) : plus(s, number(s, 0), weight[k]);
+    }
+    for (int k = 0; k < taps && s->position; k++) {
+        const Dim *dims[IR_MAX_RANK];
+        Val *scaled = over(s, weight[k], sum), *nothing = op_binary(s->b, OP_eq, sum, number(s, 0));
+        Val *w = r->exclude_outside ? op_select(s->b, nothing, weight[k], scaled) : weight[k];
+        for (uint32_t a = 0; a < r->rank; a++)
+            dims[a] = a == axis ? r->size[axis] : dim_const(r->n->ctx, 1);
+        w = op_reshape(s->b, op_cast_to(s->b, w, x->type->dtype), r->rank, dims);
+        Val *term = op_binary(s->b, OP_mul, pick_at(s, x, axis, at[k]), w);
+        y = k ? op_binary(s->b, OP_add, y, term) : term;
+    }
+    bool same = r->scale[axis] == 0 || r->scale[axis] == 1;
+    Val *equal = op_binary(s->b, OP_eq, s->in, s->out);
+    return y && same && r->coordinate < CO_TF_NN ? op_select(s->b, equal, pick_at(s, x, axis, s->at), y) : y;
+}
+
+static Val *resize_sized(const Resize *r, Val *x, uint32_t axis)
+{
+    const Dim *in = x->type->dim[axis], *out = r->size[axis];
+    int64_t low, high;
+    dim_range(in, &low, &high);
+    if (low < 1 || r->antialias || r->coordinate == CO_CROP)
+        return node_bad(r->n, "axis %u has a symbolic size; not supported there: sizes that may be 0, antialias, "
+                              "tf_crop_and_resize; or give input shapes", axis), NULL;
+    AttrVal iota[3] = {attr_dtype(DT_F64), attr_dims(&out, 1), attr_int(0)};
+    Sized s = {.b = r->n->b, .in = size_value(r->n->b, in), .out = size_value(r->n->b, out)};
+    s.scale = r->scale[axis] != 0 ? number(&s, r->scale[axis]) : over(&s, s.out, s.in);
+    s.at = op_emit(s.b, OP_iota, NULL, 0, iota, 3);
+    s.position = sized_position(r, &s);
+    return r->mode == 'n' ? pick_at(&s, x, axis, sized_nearest(r, &s)) : sized_taps(r, &s, x, axis);
+}
+
 static Val *resize_axis(const Resize *r, Val *x, uint32_t axis)
 {
     Table t = {0};
@@ -243,7 +368,7 @@ static Val *resize_axis(const Resize *r, Val *x, uint32_t axis)
             return x;
         if (rows && scale >= 1 && scale < 1 << 20 && scale == floor(scale))
             return repeat(r, x, axis, (int64_t)scale);
-        return node_bad(n, "axis %u has a symbolic size; supported is nearest by a whole factor, or give input shapes", axis), NULL;
+        return resize_sized(r, x, axis);
     }
     if (t.out == 0)
         return op_slice_axis(n->b, x, axis, dim_const(n->ctx, 0), dim_const(n->ctx, 0), 1);
