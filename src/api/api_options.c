@@ -217,27 +217,11 @@ static bool set_flag(igata_options *o, const char *key, const char *value)
     return parse_flag(o, key, value, to);
 }
 
-/* numerics.md, "Not done by default". No pass uses one of these freedoms yet, so they change nothing so far. */
+/* None of the freedoms of numerics.md, "Not done by default", is implemented; a name that changes nothing is refused rather than
+ * believed. no-wino2 only forbids, and holds. */
 static bool set_fast_math(igata_options *o, const char *key, const char *value)
 {
-    static const char *const names[] = {"no-wino2", "zero-mul", "self-sub", "reassociate", "matrix-chain",
-                                        "reciprocal", "wino4", "late-scale", "low-precision"};
-    if (!*value || strcmp(value, "1") == 0) {
-        o->pass.fast_math = (UINT32_C(1) << IG_COUNT(names)) - 2; /* all but the restriction */
-        return true;
-    }
-    for (const char *at = value; *at;) {
-        size_t n = strcspn(at, ","), i = 0;
-        for (; i < IG_COUNT(names); i++)
-            if (strlen(names[i]) == n && memcmp(names[i], at, n) == 0)
-                break;
-        if (i == IG_COUNT(names))
-            return bad(o, key, value, "a list of no-wino2, zero-mul, self-sub, reassociate, matrix-chain, reciprocal, wino4, "
-                                      "late-scale, low-precision");
-        o->pass.fast_math |= UINT32_C(1) << i;
-        at += n + (at[n] == ',');
-    }
-    return true;
+    return strcmp(value, "no-wino2") == 0 || bad(o, key, value, "implemented; supported is only no-wino2");
 }
 
 static bool is_pass(const char *name, bool allow_all)
@@ -290,7 +274,7 @@ static const igata_option_row rows[] = {
     {"also-output", "NAME|all", "results of a node become outputs as well"},
     {"max-bytes", "N", "largest size of one value (default 2^36)"},
     {"strict", NULL, "fold no batch normalisation; direct convolution only"},
-    {"fast-math", "[NAME,..]", "allow named changes of result bits (none is used yet)"},
+    {"fast-math", "NAME,..", "allow named changes of result bits; so far only no-wino2 is known, which allows none"},
     {"ftz", NULL, "flush subnormal numbers to zero"},
     {"print-after", "PASS|all", "print the module or schedule after a pass, to standard error"},
     {"dump-after", "PASS|all", "write it to a file of its own"},

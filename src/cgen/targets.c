@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CPUs that code is generated for. A level is a fixed set of features and cache sizes, so output never depends on the
+ * The CPUs that code is generated for. A level is a fixed set of features and a cache size, so output never depends on the
  * machine that compiles; `--cpu native` means the best of these levels that the host has. Levels of x86-64: the psABI's
- * micro-architecture levels v3 and v4. Cache sizes are the small end of what CPUs of a level have.
+ * micro-architecture levels v3 and v4. The cache size is the small end of what CPUs of a level have.
  */
 #include "cgen/cgen.h"
 
@@ -11,9 +11,9 @@
 #define V4_FEATURES V3_FEATURES ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
 
 static const TargetInfo targets[] = {
-    {"x86_64-unknown-linux-gnu", "x86-64-v3", V3_FEATURES, "x86-64-v3", 8, 16, 32 << 10, 256 << 10},
-    {"x86_64-unknown-linux-gnu", "x86-64-v4", V4_FEATURES, "x86-64-v4", 16, 32, 32 << 10, 1 << 20},
-    {"aarch64-unknown-linux-gnu", "cortex-a72", "+fp-armv8,+neon", "aarch64", 4, 32, 32 << 10, 512 << 10},
+    {"x86_64-unknown-linux-gnu", "x86-64-v3", V3_FEATURES, "x86-64-v3", 8, 16, 256 << 10},
+    {"x86_64-unknown-linux-gnu", "x86-64-v4", V4_FEATURES, "x86-64-v4", 16, 32, 1 << 20},
+    {"aarch64-unknown-linux-gnu", "cortex-a72", "+fp-armv8,+neon", "aarch64", 4, 32, 512 << 10},
     {0},
 };
 

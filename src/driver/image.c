@@ -375,8 +375,8 @@ static void options_hash(const Program *p, Arena *arena, uint8_t digest[32])
     Text text;
     Sha256 sha;
     text_init(&text, arena);
-    text_addf(&text, "O%d eager=%d strict=%d fast=%" PRIu32 " ftz=%d limit=%" PRId64, pass->opt_level, pass->eager, pass->strict,
-              pass->fast_math, p->options.ftz, pass->limit < 0 ? -1 : pass->limit);
+    text_addf(&text, "O%d eager=%d strict=%d ftz=%d limit=%" PRId64, pass->opt_level, pass->eager, pass->strict, p->options.ftz,
+              pass->limit < 0 ? -1 : pass->limit);
     for (uint32_t i = 0; i < pass->n_disabled; i++)
         text_addf(&text, " without=%s", pass->disabled[i]);
     for (uint32_t i = 0; i < p->n_variants; i++)
@@ -433,7 +433,7 @@ static bool write_text(Program *p, const char *path, CgenOutput output)
 {
     const DriverVariant *v = &p->variant[0];
     Blob blob;
-    CgenOptions cg = {.target = v->target, .opt_level = p->options.pass.opt_level, .symbol_suffix = "", .output = output,
+    CgenOptions cg = {.target = v->target, .opt_level = p->options.pass.opt_level, .output = output,
                       .ftz = p->options.ftz};
     return cgen_emit(p->ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
                      &blob) &&

@@ -17,20 +17,19 @@ typedef struct Unit {
 } Unit;
 typedef enum PassLevel { LEVEL_TENSOR, LEVEL_SCHED, LEVEL_LOOP } PassLevel;
 
-/* Target facts that scheduling asks for (driver/targets fills them). */
+/* Target facts that scheduling asks for; the table is cgen/targets.c. Fixed per level, so that output never depends on the host. */
 typedef struct TargetInfo {
     const char *triple, *cpu, *features; /* LLVM spelling */
-    const char *level;                   /* "x86-64-v3", "x86-64-v4", "generic-aarch64" ... */
+    const char *level;                   /* "x86-64-v3", "x86-64-v4", "aarch64" */
     int f32_lanes;                       /* of one vector register: 16, 8, 4 */
     int vector_registers;                /* 32, 16 */
-    int64_t l1_bytes, l2_bytes;          /* for panel sizes; fixed per level so that output never depends on the host */
+    int64_t l2_bytes;
 } TargetInfo;
 
 typedef struct PassOptions {
     int opt_level;               /* 0, 1, 2 */
     bool eager;                  /* one kernel per source node */
     bool strict;
-    uint32_t fast_math;          /* named relaxations; 0 by default */
     const TargetInfo *target;    /* for LEVEL_SCHED and LEVEL_LOOP */
     const Str *disabled;         /* names of optional passes to skip */
     uint32_t n_disabled;

@@ -10,9 +10,9 @@
 #include <string.h>
 
 static const TargetInfo targets[] = {
-    {"x86_64-pc-linux-gnu", "skylake-avx512", "", "x86-64-v4", 16, 32, 32768, 1 << 20},
-    {"x86_64-pc-linux-gnu", "haswell", "", "x86-64-v3", 8, 16, 32768, 1 << 19},
-    {"aarch64-linux-gnu", "generic", "", "aarch64", 4, 32, 32768, 1 << 19},
+    {"x86_64-pc-linux-gnu", "skylake-avx512", "", "x86-64-v4", 16, 32, 1 << 20},
+    {"x86_64-pc-linux-gnu", "haswell", "", "x86-64-v3", 8, 16, 1 << 19},
+    {"aarch64-linux-gnu", "generic", "", "aarch64", 4, 32, 1 << 19},
 };
 static const char *const sched_passes[] = {"fuse", "layout", "lower", "phases", "pack", "tensorize", "vectorize", "window", "parallel", "plan"};
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static const TargetInfo target = {"x86_64-pc-linux-gnu", "haswell", "", "x86-64-v3", 8, 16, 32768, 1 << 19};
+static const TargetInfo target = {"x86_64-pc-linux-gnu", "haswell", "", "x86-64-v3", 8, 16, 1 << 19};
 
 /* The only kernel of the function, scheduled. */
 static const Kernel *schedule(Net *n, Val *out, Schedule **s)

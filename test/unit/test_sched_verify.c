@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static const TargetInfo target = {"x86_64-pc-linux-gnu", "haswell", "", "x86-64-v3", 8, 16, 32768, 1 << 19};
+static const TargetInfo target = {"x86_64-pc-linux-gnu", "haswell", "", "x86-64-v3", 8, 16, 1 << 19};
 
 static void run(Context *ctx, Unit *unit, const PassDef *table, const char *const *names, uint32_t n)
 {
