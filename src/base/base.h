@@ -57,9 +57,8 @@ IG_NORETURN void ctx_unwind(Context *ctx, CtxStatus status);
 IG_NORETURN void ig_bug(Context *ctx, const char *format, ...) IG_PRINTF(2, 3);
 #define IG_CHECK(ctx, condition) ((condition) ? (void)0 : ig_bug((ctx), "%s:%d: %s", __FILE__, __LINE__, #condition))
 
-/* One slot for each upper layer's per-Context tables; the layer allocates it from ctx_arena at first use. */
-typedef enum CtxSlot { CTX_SLOT_IR, CTX_SLOT_LOOP, CTX_SLOT_OP, CTX_SLOT_DRIVER, CTX_SLOT_COUNT } CtxSlot;
-void **ctx_slot(Context *ctx, CtxSlot slot);
+/* Where ir/ keeps its tables of a Context: NULL until it allocates them, from ctx_arena, at first use. */
+void **ctx_ir_slot(Context *ctx);
 
 /* ---- arena.c --------------------------------------------------------------------------------------------- */
 

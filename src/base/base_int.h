@@ -25,7 +25,7 @@ struct Context {
     CtxStatus status; /* of the unwinding under way */
     Arena *arenas;    /* all that live */
     Arena *arena;
-    void *slots[CTX_SLOT_COUNT];
+    void *ir; /* of the layer above */
 
     Intern *strings;
 

@@ -97,7 +97,7 @@ void ctx_destroy(Context *ctx)
 
 Arena *ctx_arena(Context *ctx) { return ctx->arena; }
 
-void **ctx_slot(Context *ctx, CtxSlot slot) { return &ctx->slots[slot]; }
+void **ctx_ir_slot(Context *ctx) { return &ctx->ir; }
 
 void ig_bug(Context *ctx, const char *format, ...)
 {

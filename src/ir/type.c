@@ -8,7 +8,7 @@
 
 IrCtx *ir_ctx(Context *ctx)
 {
-    void **slot = ctx_slot(ctx, CTX_SLOT_IR);
+    void **slot = ctx_ir_slot(ctx);
     if (!*slot) {
         Arena *arena = ctx_arena(ctx);
         IrCtx *ir = ARENA_NEW(arena, IrCtx);
