@@ -230,20 +230,27 @@ bool import_tile(OnnxNode *n)
     return node_done(n, op_reshape(n->b, y, x->rank, out));
 }
 
+static bool block_attributes(OnnxNode *n, int64_t *size, bool *is_dcr)
+{
+    const char *mode;
+    *size = na_int(n, "blocksize", 0);
+    if (!na_choice(n, "mode", "DCR|CRD", "DCR", &mode))
+        return false;
+    *is_dcr = *mode == 'D';
+    return *size >= 1 && *size <= INT16_MAX ? true : na_bad(n, "blocksize", "%lld is not in 1 to 32767", (long long)*size);
+}
+
 bool import_depth_to_space(OnnxNode *n)
 {
     static const int64_t dcr[6] = {0, 3, 4, 1, 5, 2}, crd[6] = {0, 1, 4, 2, 5, 3};
     const Type *x = n->in[0]->type;
-    int64_t b = na_int(n, "blocksize", 0);
-    const char *mode;
-    if (!na_choice(n, "mode", "DCR|CRD", "DCR", &mode))
+    int64_t b;
+    bool is_dcr;
+    if (!block_attributes(n, &b, &is_dcr))
         return false;
-    if (b < 1 || b > INT16_MAX)
-        return na_bad(n, "blocksize", "%lld is not in 1 to 32767", (long long)b);
     if (x->rank != 4 || dim_divides(num(n, b * b), x->dim[1]) != TRI_YES)
         return node_bad(n, "%s takes [N,C,H,W] with C divisible by the square of blocksize %lld", n->row->type, (long long)b);
     const Dim *c = dim_floordiv(n->ctx, x->dim[1], num(n, b * b)), *s = num(n, b);
-    bool is_dcr = *mode == 'D';
     const Dim *six[6] = {x->dim[0], is_dcr ? s : c, s, is_dcr ? c : s, x->dim[2], x->dim[3]};
     const Dim *out[4] = {x->dim[0], c, dim_mul(n->ctx, x->dim[2], s), dim_mul(n->ctx, x->dim[3], s)};
     Val *y = op_transpose(n->b, op_reshape(n->b, n->in[0], 6, six), is_dcr ? dcr : crd);
@@ -254,19 +261,17 @@ bool import_space_to_depth(OnnxNode *n)
 {
     static const int64_t dcr[6] = {0, 3, 5, 1, 2, 4}, crd[6] = {0, 1, 3, 5, 2, 4};
     const Type *x = n->in[0]->type;
-    int64_t b = na_int(n, "blocksize", 0);
-    const char *mode;
-    if (!na_choice(n, "mode", "DCR|CRD", "DCR", &mode))
+    int64_t b;
+    bool is_dcr;
+    if (!block_attributes(n, &b, &is_dcr))
         return false;
-    if (b < 1 || b > INT16_MAX)
-        return na_bad(n, "blocksize", "%lld is not in 1 to 32767", (long long)b);
     const Dim *s = num(n, b);
     if (x->rank != 4 || dim_divides(s, x->dim[2]) != TRI_YES || dim_divides(s, x->dim[3]) != TRI_YES)
         return node_bad(n, "SpaceToDepth takes [N,C,H,W] with H and W divisible by blocksize %lld", (long long)b);
     const Dim *h = dim_floordiv(n->ctx, x->dim[2], s), *w = dim_floordiv(n->ctx, x->dim[3], s);
     const Dim *six[6] = {x->dim[0], x->dim[1], h, s, w, s};
     const Dim *out[4] = {x->dim[0], dim_mul(n->ctx, x->dim[1], num(n, b * b)), h, w};
-    Val *y = op_transpose(n->b, op_reshape(n->b, n->in[0], 6, six), *mode == 'D' ? dcr : crd);
+    Val *y = op_transpose(n->b, op_reshape(n->b, n->in[0], 6, six), is_dcr ? dcr : crd);
     return node_done(n, op_reshape(n->b, y, 4, out));
 }
 
