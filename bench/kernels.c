@@ -172,7 +172,7 @@ static void run_kernel(Context *ctx, const Kernel *k, const TargetInfo *target)
     Arena *arena = ctx_arena(ctx);
     char object[] = "./bench-XXXXXX";
     int fd = mkstemp(object);
-    CgenOptions options = {.target = target, .opt_level = 2, .symbol_suffix = "", .output = CGEN_OBJECT};
+    CgenOptions options = {.target = target, .opt_level = 2, .output = CGEN_OBJECT};
     Blob blob;
     double start = now();
     if (fd < 0 || close(fd) || !cgen_emit(ctx, arena, &options, &k, 1, &blob))

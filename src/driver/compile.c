@@ -195,7 +195,7 @@ static bool compile_variant(Program *p, const TargetInfo *target, int64_t n_opti
         return false;
     if (stopped)
         return true;
-    CgenOptions cg = {.target = target, .opt_level = pass.opt_level, .symbol_suffix = "", .output = CGEN_OBJECT,
+    CgenOptions cg = {.target = target, .opt_level = pass.opt_level, .output = CGEN_OBJECT,
                       .ftz = p->options.ftz};
     return cgen_emit(ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
                      &v->object);

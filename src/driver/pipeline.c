@@ -2,11 +2,11 @@
  *
  * The pipelines, one screen. No result bit depends on which of them runs, nor on any optional pass (numerics.md).
  *
- *            tensor IR                                        schedule                loops
- *  -O0   inline expand dce                              lower                                          plan
- *  -O1   inline fold simplify cse expand dce      fuse  lower  phases pack tensorize vectorize window    plan
- *  -O2   + raise, layout, parallel; fold, simplify and cse again behind expand
- *  eager  -O2 with one kernel per source node, no layout, nothing in place
+ *            tensor IR                                   schedule             loops
+ *  -O0    inline expand dce                            lower                                                    plan
+ *  -O1    inline fold simplify cse expand fold dce     fuse lower           phases pack tensorize vectorize window  plan
+ *  -O2    + raise; simplify and cse again              + layout             + parallel
+ *  eager  as -O1, but fuse makes a kernel of each source node; parallel as at -O2; nothing shares a place
  */
 #include "driver/driver.h"
 

@@ -321,7 +321,6 @@ bool node_bool(const Node *node, AttrName name);
 double node_float(const Node *node, AttrName name);
 Str node_str(const Node *node, AttrName name);
 bool node_str_is(const Node *node, AttrName name, const char *value);
-DType node_dtype(const Node *node, AttrName name);
 uint32_t node_ints(const Node *node, AttrName name, const int64_t **values); /* count */
 uint32_t node_dims(const Node *node, AttrName name, const Dim *const **values);
 Weight *node_weight(const Node *node, AttrName name);

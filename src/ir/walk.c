@@ -66,7 +66,6 @@ int64_t node_int(const Node *node, AttrName name) { return attr_of_kind(node, na
 bool node_bool(const Node *node, AttrName name) { return attr_of_kind(node, name, AK_BOOL)->u.i != 0; }
 double node_float(const Node *node, AttrName name) { return attr_of_kind(node, name, AK_FLOAT)->u.f; }
 Str node_str(const Node *node, AttrName name) { return attr_of_kind(node, name, AK_STR)->u.s; }
-DType node_dtype(const Node *node, AttrName name) { return attr_of_kind(node, name, AK_DTYPE)->u.dtype; }
 Weight *node_weight(const Node *node, AttrName name) { return attr_of_kind(node, name, AK_WEIGHT)->u.weight; }
 
 bool node_str_is(const Node *node, AttrName name, const char *value)

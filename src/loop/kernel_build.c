@@ -615,6 +615,29 @@ Stmt *ls_clone(Kernel *k, const Stmt *list, const ExprSubst *subst)
     return copy;
 }
 
+typedef struct OneIter {
+    const Iter *iter;
+    const Expr *with;
+} OneIter;
+
+static const Expr *replace_one(void *user, const Iter *iter)
+{
+    const OneIter *one = user;
+    return iter == one->iter ? one->with : NULL;
+}
+
+const Expr *lx_replace_iter(Kernel *k, const Expr *e, const Iter *iter, const Expr *with)
+{
+    OneIter one = {iter, with};
+    return e ? lx_subst(k, e, &(ExprSubst){.user = &one, .iter = replace_one}) : NULL;
+}
+
+Stmt *ls_replace_iter(Kernel *k, const Stmt *list, const Iter *iter, const Expr *with)
+{
+    OneIter one = {iter, with};
+    return ls_clone(k, list, &(ExprSubst){.user = &one, .iter = replace_one});
+}
+
 static const Expr *move_iter(void *user, const Iter *iter)
 {
     Kernel *k = user;

@@ -118,7 +118,7 @@ typedef enum Bind {
     BIND_SEQ,
     BIND_PAR,    /* outermost loop of the kernel only: its iterations are the tiles that threads claim */
     BIND_UNROLL, /* constant trip; the emitter repeats the body with the iterator a constant */
-    BIND_VEC,    /* 16 lanes at a time, the rest masked or scalar; no iteration may depend on another */
+    BIND_VEC,    /* step 1, 16 iterations at a time, the last ones masked; none may read what another stores */
 } Bind;
 typedef enum FoldKind { FOLD_SUM, FOLD_PROD, FOLD_MAX, FOLD_MIN, FOLD_AND, FOLD_OR, FOLD_DOT } FoldKind;
 typedef enum FoldForm {
@@ -285,6 +285,7 @@ typedef struct ExprSubst {
     Buf *(*buf)(void *user, Buf *buf); /* of loads (before `load` is asked), stores and puts; same rank and dtype */
 } ExprSubst;
 const Expr *lx_subst(Kernel *k, const Expr *e, const ExprSubst *subst);
+const Expr *lx_replace_iter(Kernel *k, const Expr *e, const Iter *iter, const Expr *with); /* e may be NULL */
 
 Stmt *ls_new(Kernel *k, StmtKind kind);
 /* Appends to a list whose last link is *tail; returns the new last link. */
@@ -295,6 +296,7 @@ Stmt *ls_store(Kernel *k, Buf *buf, const Expr *const *index, const Expr *value,
 /* Deep copy of a statement list with substitution in all its expressions. Where the list itself binds an iterator or
  * variable that `subst` replaces, the replacement must be another iterator or variable, which is then bound instead. */
 Stmt *ls_clone(Kernel *k, const Stmt *list, const ExprSubst *subst);
+Stmt *ls_replace_iter(Kernel *k, const Stmt *list, const Iter *iter, const Expr *with);
 Kernel *kernel_clone(Arena *arena, const Kernel *k); /* ids of buffers, iterators and variables are kept */
 int64_t kernel_tiles(const Kernel *k); /* trip count of the outermost par loop, 1 if there is none */
 

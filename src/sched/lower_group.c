@@ -437,9 +437,9 @@ static void split_axis(Kernel *k, Stmt *fold, uint32_t at, const Divisors *v)
     for (uint32_t i = 0; i < n; i++)
         fold->u.fold.axis[at + i] = part[i];
     fold->u.fold.n_axes += n - 1;
-    fold->u.fold.a = expr_replace_iter(k, fold->u.fold.a, old.iter, position);
-    fold->u.fold.b = expr_replace_iter(k, fold->u.fold.b, old.iter, position);
-    fold->u.fold.guard = expr_replace_iter(k, fold->u.fold.guard, old.iter, position);
+    fold->u.fold.a = lx_replace_iter(k, fold->u.fold.a, old.iter, position);
+    fold->u.fold.b = lx_replace_iter(k, fold->u.fold.b, old.iter, position);
+    fold->u.fold.guard = lx_replace_iter(k, fold->u.fold.guard, old.iter, position);
 }
 
 static void split_axes(Kernel *k, Stmt *fold)
@@ -474,7 +474,7 @@ static Stmt *checks_over_axes(Kernel *k, Stmt *checks, const FoldNest *nest)
             continue;
         const Iter *iter = kernel_iter(k, "k", 0, nest->axis[i].extent - 1);
         const Expr *end = nest->axis[i].size ? nest->axis[i].size : lx_int(k, nest->axis[i].extent);
-        checks = stmts_replace_iter(k, checks, nest->axis[i].iter, lx_iter(k, iter));
+        checks = ls_replace_iter(k, checks, nest->axis[i].iter, lx_iter(k, iter));
         checks = ls_for(k, iter, lx_int(k, 0), end, 1, BIND_SEQ, checks);
     }
     return checks;

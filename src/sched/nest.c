@@ -191,33 +191,6 @@ bool loop_carries(Kernel *k, const Stmt *list, const Iter *iter, bool own_locals
     return false;
 }
 
-/* ---- substitution --------------------------------------------------------------------------------------------------------- */
-
-typedef struct IterSubst {
-    const Iter *iter;
-    const Expr *with;
-} IterSubst;
-
-static const Expr *exchange_iter(void *user, const Iter *iter)
-{
-    const IterSubst *u = user;
-    return iter == u->iter ? u->with : NULL;
-}
-
-const Expr *expr_replace_iter(Kernel *k, const Expr *e, const Iter *iter, const Expr *with)
-{
-    IterSubst u = {iter, with};
-    ExprSubst subst = {.user = &u, .iter = exchange_iter};
-    return e ? lx_subst(k, e, &subst) : NULL;
-}
-
-Stmt *stmts_replace_iter(Kernel *k, const Stmt *list, const Iter *iter, const Expr *with)
-{
-    IterSubst u = {iter, with};
-    ExprSubst subst = {.user = &u, .iter = exchange_iter};
-    return ls_clone(k, list, &subst);
-}
-
 /* ---- merging loops --------------------------------------------------------------------------------------------------------- */
 
 typedef struct MergeCheck {
@@ -232,8 +205,8 @@ static bool access_merges(void *user, const Buf *buf, const Expr *const *index, 
     MergeCheck *m = user;
     (void)is_store;
     const Expr *offset = lx_offset(m->k, buf, index);
-    offset = expr_replace_iter(m->k, offset, m->outer, m->outer_value);
-    offset = expr_replace_iter(m->k, offset, m->inner, m->inner_value);
+    offset = lx_replace_iter(m->k, offset, m->outer, m->outer_value);
+    offset = lx_replace_iter(m->k, offset, m->inner, m->inner_value);
     int64_t coef;
     return lx_linear(m->k, offset, m->merged, &coef, NULL);
 }
@@ -297,8 +270,8 @@ static bool merge_pair(Kernel *k, Nest *nest, uint32_t at)
             return false;
     if (!values_merge(&m, nest->body) || !stmts_each_access(k->arena, nest->body, access_merges, &m))
         return false;
-    nest->body = stmts_replace_iter(k, nest->body, m.outer, m.outer_value);
-    nest->body = stmts_replace_iter(k, nest->body, m.inner, m.inner_value);
+    nest->body = ls_replace_iter(k, nest->body, m.outer, m.outer_value);
+    nest->body = ls_replace_iter(k, nest->body, m.inner, m.inner_value);
     nest->loop[at] = ls_for(k, merged, lx_int(k, 0), lx_int(k, outer * inner), 1, BIND_SEQ, NULL);
     for (uint32_t i = at + 1; i + 1 < nest->n; i++)
         nest->loop[i] = nest->loop[i + 1];

@@ -60,8 +60,8 @@ static Stmt *flatten(Kernel *k, const Stmt *outer, const Stmt *inner)
     int64_t n_inner = size->hi;
     const Iter *f = kernel_iter(k, "f", 0, end->hi * n_inner - 1);
     const Expr *at = lx_mod(k, lx_iter(k, f), n_inner), *exists = lx_lt(k, at, size);
-    Stmt *body = stmts_replace_iter(k, inner->u.loop.body, outer->u.loop.iter, lx_div(k, lx_iter(k, f), n_inner));
-    body = stmts_replace_iter(k, body, inner->u.loop.iter, at);
+    Stmt *body = ls_replace_iter(k, inner->u.loop.body, outer->u.loop.iter, lx_div(k, lx_iter(k, f), n_inner));
+    body = ls_replace_iter(k, body, inner->u.loop.iter, at);
     if (!lx_is_true(exists)) {
         Stmt *branch = ls_new(k, LS_IF);
         branch->u.branch.cond = exists;

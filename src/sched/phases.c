@@ -31,7 +31,7 @@ static void split_loop(Kernel *k, Nest *nest, uint32_t at, int64_t extent, int64
     const Iter *old = nest->loop[at]->u.loop.iter;
     const Iter *phase = kernel_iter(k, "q", 0, stride - 1), *iter = kernel_iter(k, old->name, 0, extent / stride - 1);
     const Expr *value = lx_add(k, lx_mul(k, lx_iter(k, iter), stride), lx_iter(k, phase));
-    nest->body = stmts_replace_iter(k, nest->body, old, value);
+    nest->body = ls_replace_iter(k, nest->body, old, value);
     for (uint32_t i = nest->n++; i > at + 1; i--)
         nest->loop[i] = nest->loop[i - 1];
     nest->loop[at] = ls_for(k, phase, lx_int(k, 0), lx_int(k, stride), 1, bind, NULL);

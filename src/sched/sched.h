@@ -2,7 +2,7 @@
  *
  * sched: from tensor IR to scheduled kernels with planned memory. Groups of nodes become kernels by op *kinds* (fuse), each
  * value that is materialised gets a buffer with a dim order (layout), each group becomes a naive loop nest (lower), scheduling
- * steps rewrite the nest without changing a bit (tile, vectorise, parallel), and every buffer gets its offset (plan).
+ * steps rewrite the nest without changing a bit (phases to parallel in passes.def), and every buffer gets its offset (plan).
  */
 #ifndef IGATA_SCHED_H
 #define IGATA_SCHED_H

@@ -36,8 +36,6 @@ const Expr *axis_end(Kernel *k, const FoldAxis *axis); /* its size, or its exten
 /* Calls visit on every expression of the list, nested statements included; stops when it returns false. */
 bool stmts_each_expr(const Stmt *list, bool (*visit)(void *user, const Expr *e), void *user);
 bool stmts_use_iter(const Stmt *list, const Iter *iter);
-/* The list with `iter` replaced by `with`. */
-Stmt *stmts_replace_iter(Kernel *k, const Stmt *list, const Iter *iter, const Expr *with);
 /* Calls visit on every memory access (loads, stores, puts) with its buffer and index list. */
 typedef bool AccessFn(void *user, const Buf *buf, const Expr *const *index, bool is_store);
 bool stmts_each_access(Arena *tmp, const Stmt *list, AccessFn *visit, void *user);
@@ -45,7 +43,6 @@ bool stmts_each_access(Arena *tmp, const Stmt *list, AccessFn *visit, void *user
  * reads, or stores to at computed indices, has an axis that all its accesses index alike, moving with iter. Local buffers are
  * left out if `own_locals`: each iteration has its own. */
 bool loop_carries(Kernel *k, const Stmt *list, const Iter *iter, bool own_locals);
-const Expr *expr_replace_iter(Kernel *k, const Expr *e, const Iter *iter, const Expr *with);
 /* Merges neighbouring loops of a perfect nest where every access and guard allows it. True if anything changed. */
 bool nest_merge(Kernel *k, Nest *nest);
 Stmt *nest_rebuild(Kernel *k, const Nest *nest); /* loops back around the body */

@@ -334,7 +334,7 @@ static bool guard_is_free(const Contraction *c, const Expr *row0, int64_t rows)
     if (!c->row || !fold->u.fold.guard)
         return true;
     const Iter *r = kernel_iter(k, "r", 0, rows - 1);
-    const Expr *guard = expr_replace_iter(k, fold->u.fold.guard, c->row->u.loop.iter, lx_add(k, row0, lx_iter(k, r)));
+    const Expr *guard = lx_replace_iter(k, fold->u.fold.guard, c->row->u.loop.iter, lx_add(k, row0, lx_iter(k, r)));
     if (!lx_uses_iter(guard, r))
         return true;
     int64_t cases = 1;
@@ -350,7 +350,7 @@ static bool guard_is_free(const Contraction *c, const Expr *row0, int64_t rows)
             const FoldAxis *axis = &fold->u.fold.axis[i];
             if (!lx_uses_iter(guard, axis->iter))
                 continue;
-            e = expr_replace_iter(k, e, axis->iter, lx_int(k, left % axis->extent));
+            e = lx_replace_iter(k, e, axis->iter, lx_int(k, left % axis->extent));
             left /= axis->extent;
         }
         if (lx_uses_iter(e, r))
@@ -543,10 +543,10 @@ static Stmt *pack_locally(Contraction *c)
     dim[rank] = panels;
     from[rank] = lx_div(k, lx_iter(k, c->col->u.loop.iter), LOOP_LANES);
     to[rank++] = lx_iter(k, panel);
-    load = expr_replace_iter(k, load, c->col->u.loop.iter, col);
+    load = lx_replace_iter(k, load, c->col->u.loop.iter, col);
     for (uint32_t i = 0; i < fold->u.fold.n_axes; i++) {
         axis[i] = kernel_iter(k, "k", 0, fold->u.fold.axis[i].extent - 1);
-        load = expr_replace_iter(k, load, fold->u.fold.axis[i].iter, lx_iter(k, axis[i]));
+        load = lx_replace_iter(k, load, fold->u.fold.axis[i].iter, lx_iter(k, axis[i]));
         dim[rank] = fold->u.fold.axis[i].extent;
         from[rank] = lx_iter(k, fold->u.fold.axis[i].iter);
         to[rank++] = lx_iter(k, axis[i]);
@@ -699,12 +699,12 @@ static Stmt *stage_rows(Contraction *c, const Iter *r)
     int64_t dim[LOOP_MAX_RANK] = {c->n_rows};
     const Expr *to[LOOP_MAX_RANK], *from[LOOP_MAX_RANK], *value = c->a;
     const Iter *axis[LOOP_MAX_FOLD_ITERS], *row = kernel_iter(k, "r", 0, c->n_rows - 1);
-    value = expr_replace_iter(k, value, r, lx_iter(k, row));
+    value = lx_replace_iter(k, value, r, lx_iter(k, row));
     to[0] = lx_iter(k, row);
     from[0] = lx_iter(k, r);
     for (uint32_t i = 0; i < fold->u.fold.n_axes; i++) {
         axis[i] = kernel_iter(k, "k", 0, fold->u.fold.axis[i].extent - 1);
-        value = expr_replace_iter(k, value, fold->u.fold.axis[i].iter, lx_iter(k, axis[i]));
+        value = lx_replace_iter(k, value, fold->u.fold.axis[i].iter, lx_iter(k, axis[i]));
         dim[i + 1] = fold->u.fold.axis[i].extent;
         to[i + 1] = lx_iter(k, axis[i]);
         from[i + 1] = lx_iter(k, fold->u.fold.axis[i].iter);
@@ -742,12 +742,12 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
         const Iter *r = kernel_iter(k, "t", 0, rows->hi - 1);
         const Expr *global_row = lx_add(k, row0, lx_iter(k, r));
         local_row.u.loop.iter = r;
-        c.a = expr_replace_iter(k, c.a, row, global_row);
+        c.a = lx_replace_iter(k, c.a, row, global_row);
         Stmt *fold = ls_new(k, LS_FOLD);
         *fold = *c.fold;
-        fold->u.fold.guard = expr_replace_iter(k, c.fold->u.fold.guard, row, global_row);
+        fold->u.fold.guard = lx_replace_iter(k, c.fold->u.fold.guard, row, global_row);
         c.fold = fold;
-        c.after = stmts_replace_iter(k, c.after, row, global_row);
+        c.after = ls_replace_iter(k, c.after, row, global_row);
         c.row = &local_row;
         c.n_rows = rows->hi;
         c.row_size = rows;

@@ -189,7 +189,7 @@ static bool is_interior(Window *w, const Expr *guard, const Stmt *loop, const Ex
     if (!guard)
         return true;
     const Iter *r = kernel_iter(w->k, "r", 0, count - 1);
-    const Expr *at = lx_add(w->k, base, lx_iter(w->k, r)), *e = expr_replace_iter(w->k, guard, loop->u.loop.iter, at);
+    const Expr *at = lx_add(w->k, base, lx_iter(w->k, r)), *e = lx_replace_iter(w->k, guard, loop->u.loop.iter, at);
     for (uint32_t i = 0; i < e->n_uses; i++) {
         const Iter *used = e->uses[i] & EXPR_USES_VAR ? NULL : w->k->iters.data[e->uses[i]];
         if (used == r || (used && lx_uses_iter(base, used)))
@@ -218,7 +218,7 @@ static Stmt *emit_columns(Window *w, const RowTile *rows)
     int64_t t = w->tile_cols, full = w->n_cols / t, rest = w->n_cols % t, first, end;
     const Expr *guard = w->fold->u.fold.guard;
     if (w->row)
-        guard = expr_replace_iter(k, guard, w->row->u.loop.iter, rows->at);
+        guard = lx_replace_iter(k, guard, w->row->u.loop.iter, rows->at);
     find_borders(w, guard, w->col, t, full, &first, &end);
     for (int64_t i = 0; i < first && !w->undecided; i++)
         tail = emit_tile(w, rows, lx_int(k, i * t), t, tail);

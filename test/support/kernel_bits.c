@@ -195,7 +195,7 @@ static void emit_body(void *user)
     Emit *e = user;
     BitsSuite *suite = e->suite;
     CgenOptions options = {
-        .target = e->target, .opt_level = suite->opt_level, .symbol_suffix = "", .output = CGEN_OBJECT};
+        .target = e->target, .opt_level = suite->opt_level, .output = CGEN_OBJECT};
     const Kernel *const *kernels = (const Kernel *const *)suite->kernels.data;
     Blob blob;
     e->good = cgen_emit(suite->ctx, suite->arena, &options, kernels, suite->kernels.len, &blob) &&

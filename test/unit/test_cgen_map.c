@@ -127,7 +127,7 @@ static void eight_bit_floats_are_refused(void **state)
                        "    store o[i] = x[i]\n  }\n}\n";
     const Kernel *k = kernel_parse(ctx, arena, str_intern(ctx, "t"), text, strlen(text));
     assert_non_null(k);
-    CgenOptions options = {.target = cgen_targets(), .opt_level = 1, .symbol_suffix = "", .output = CGEN_OBJECT};
+    CgenOptions options = {.target = cgen_targets(), .opt_level = 1, .output = CGEN_OBJECT};
     Blob out;
     assert_false(cgen_emit(ctx, arena, &options, &k, 1, &out));
     assert_int_equal(diag_get(ctx, 0)->id, DIAG_cgen_unsupported);
@@ -139,7 +139,7 @@ static void unknown_target_is_refused(void **state)
     (void)state;
     Context *ctx = ctx_create(NULL);
     TargetInfo target = {.triple = "pdp11-unknown-unix", .cpu = "", .features = "", .level = "pdp11"};
-    CgenOptions options = {.target = &target, .symbol_suffix = "", .output = CGEN_OBJECT};
+    CgenOptions options = {.target = &target, .output = CGEN_OBJECT};
     Blob out;
     assert_false(cgen_emit(ctx, ctx_arena(ctx), &options, NULL, 0, &out));
     assert_int_equal(diag_get(ctx, 0)->id, DIAG_cgen_target);

@@ -275,22 +275,3 @@ void cg_if_end(Cg *cg, Branch *branch, LLVMValueRef *carried)
         carried[i] = phi;
     }
 }
-
-/* ---- substitution -------------------------------------------------------------------------------------------------------- */
-
-typedef struct OneIter {
-    const Iter *iter;
-    const Expr *with;
-} OneIter;
-
-static const Expr *replace_iter(void *user, const Iter *iter)
-{
-    const OneIter *one = user;
-    return iter == one->iter ? one->with : NULL;
-}
-
-const Expr *cg_subst_iter(Cg *cg, const Expr *e, const Iter *iter, const Expr *with)
-{
-    OneIter one = {iter, with};
-    return e ? lx_subst(cg->k, e, &(ExprSubst){.user = &one, .iter = replace_iter}) : NULL;
-}

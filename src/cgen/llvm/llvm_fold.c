@@ -214,9 +214,9 @@ static void spread(Cg *cg, Fold *f, Nest *nest, const Expr *const *exprs)
     for (int64_t u = 0; u < (f->across ? nest->unit / LANES : nest->unit); u++) {
         const Expr *at = lx_add(cg->k, base, lx_int(cg->k, f->across ? u * LANES : u));
         at = f->across ? lx_add(cg->k, at, lx_iter(cg->k, cg->lane)) : at;
-        f->a[u] = cg_subst_iter(cg, exprs[0], last->iter, at);
-        f->b[u] = cg_subst_iter(cg, exprs[1], last->iter, at);
-        f->guard_of[u] = cg_subst_iter(cg, own, last->iter, at);
+        f->a[u] = lx_replace_iter(cg->k, exprs[0], last->iter, at);
+        f->b[u] = lx_replace_iter(cg->k, exprs[1], last->iter, at);
+        f->guard_of[u] = lx_replace_iter(cg->k, own, last->iter, at);
         f->exists[u] = last->size ? lx_lt(cg->k, at, last->size) : NULL;
         if (f->guard_of[u] && lx_is_true(f->guard_of[u]))
             f->guard_of[u] = NULL;

@@ -134,7 +134,6 @@ typedef struct Branch {
 } Branch;
 void cg_if_begin(Cg *cg, Branch *branch, LLVMValueRef cond, bool stores, const LLVMValueRef *carried, uint32_t n);
 void cg_if_end(Cg *cg, Branch *branch, LLVMValueRef *carried);
-const Expr *cg_subst_iter(Cg *cg, const Expr *e, const Iter *iter, const Expr *with); /* e may be NULL */
 
 /* ---- llvm_expr.c ------------------------------------------------------------------------------------------------------ */
 CgVal cg_value(Cg *cg, const Expr *e);      /* values, predicates and index expressions (i64) */
@@ -207,11 +206,8 @@ LLVMValueRef cg_tile_memory(Cg *cg, Tile *tile);
 LLVMValueRef cg_tile_at(Cg *cg, Tile *tile, LLVMValueRef index); /* address of the vector at index row*vecs + vec */
 void cg_unsupported(Cg *cg, const char *format, ...) IG_PRINTF(2, 3);
 
-/* ---- llvm_run.c, llvm_object.c -------------------------------------------------------------------------------------------- */
-/* Names an undefined symbol of a relocatable ELF64 object that `allowed` lacks; NULL if there is none. */
-const char *cg_object_undefined(const Blob *object, const char *const *allowed);
-void cg_function_attributes(Cg *cg, LLVMValueRef fn);
-/* The function PREFIX_run; kernel[i] computes run->schedule->kernels.data[i]. */
-void cg_emit_run(Cg *cg, const CgenRun *run, LLVMValueRef *kernel);
+/* ---- llvm_object.c --------------------------------------------------------------------------------------------------------- */
+/* Names an undefined symbol of a relocatable ELF64 object; NULL if there is none. */
+const char *cg_object_undefined(const Blob *object);
 
 #endif

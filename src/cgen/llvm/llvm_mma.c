@@ -86,10 +86,10 @@ static void decide_rows(Cg *cg, const Nest *nest, Mma *m)
     for (int64_t row = 0; row < m->rows; row++) {
         m->live[row] = NULL;
         for (uint32_t g = 0; g < m->n_row_guards; g++) {
-            const Expr *e = cg_subst_iter(cg, m->row_guard[g], m->s->u.mma.row, lx_int(cg->k, m->row0 + row));
+            const Expr *e = lx_replace_iter(cg->k, m->row_guard[g], m->s->u.mma.row, lx_int(cg->k, m->row0 + row));
             for (uint32_t i = 0; i < nest->n_axes; i++)
                 if (nest->axis[i].unroll)
-                    e = cg_subst_iter(cg, e, i + 1 == nest->n_axes ? nest->step : nest->axis[i].iter,
+                    e = lx_replace_iter(cg->k, e, i + 1 == nest->n_axes ? nest->step : nest->axis[i].iter,
                                       lx_int(cg->k, nest->value[i]));
             m->live[row] = lx_is_true(e) ? m->live[row] : lx_and(cg->k, m->live[row], e);
         }
@@ -214,17 +214,17 @@ static void spread(Cg *cg, Mma *m, Nest *nest, const Expr *a, const Expr *b)
     for (int64_t u = 0; u < nest->unit; u++) {
         const Expr *at = lx_mul(cg->k, lx_iter(cg->k, nest->step), nest->unit);
         at = lx_add(cg->k, at, lx_int(cg->k, u));
-        const Expr *au = cg_subst_iter(cg, a, iter, at), *bu = cg_subst_iter(cg, b, iter, at);
+        const Expr *au = lx_replace_iter(cg->k, a, iter, at), *bu = lx_replace_iter(cg->k, b, iter, at);
         for (int64_t row = 0; row < m->rows; row++)
-            m->a[u][row] = cg_subst_iter(cg, au, m->s->u.mma.row, lx_int(cg->k, m->row0 + row));
+            m->a[u][row] = lx_replace_iter(cg->k, au, m->s->u.mma.row, lx_int(cg->k, m->row0 + row));
         for (int64_t j = 0; j < m->vecs; j++) {
             const Expr *col = lx_add(cg->k, lx_iter(cg->k, cg->lane), lx_int(cg->k, LANES * (m->vec0 + j)));
-            m->b[u][j] = cg_subst_iter(cg, bu, m->s->u.mma.col, col);
+            m->b[u][j] = lx_replace_iter(cg->k, bu, m->s->u.mma.col, col);
         }
     }
     for (uint32_t g = 0; g < m->n_row_guards; g++)
         if (nest->unit == 1)
-            m->row_guard[g] = cg_subst_iter(cg, m->row_guard[g], iter, lx_iter(cg->k, nest->step));
+            m->row_guard[g] = lx_replace_iter(cg->k, m->row_guard[g], iter, lx_iter(cg->k, nest->step));
 }
 
 static Nest plan(Cg *cg, Mma *m, int64_t block)
@@ -242,7 +242,7 @@ static Nest plan(Cg *cg, Mma *m, int64_t block)
     m->n_row_guards = 0;
     if (m->rows == 1)
         for (int i = 0; i < 3; i++)
-            exprs[i] = cg_subst_iter(cg, exprs[i], s->u.mma.row, lx_int(cg->k, m->row0));
+            exprs[i] = lx_replace_iter(cg->k, exprs[i], s->u.mma.row, lx_int(cg->k, m->row0));
     n = cg_merge_axes(cg, axis, n, exprs, 3);
     Nest nest = {.n_axes = n, .body = mma_body, .user = m, .acc = m->acc, .unit = 1, .apart = true};
     for (uint32_t i = 0; i < n; i++)
@@ -372,8 +372,8 @@ static void put_vector(Cg *cg, const Put *put, int64_t j, LLVMValueRef v, const 
     cg->mask = put->mask[j];
     cg->mask_depth = cg->top;
     for (uint32_t i = 0; i < s->u.put.n_index; i++)
-        index[i] = cg_subst_iter(cg, cg_subst_iter(cg, s->u.put.index[i], s->u.put.col, col), s->u.put.row, row);
-    const Expr *value = cg_subst_iter(cg, cg_subst_iter(cg, s->u.put.value, s->u.put.col, col), s->u.put.row, row);
+        index[i] = lx_replace_iter(cg->k, lx_replace_iter(cg->k, s->u.put.index[i], s->u.put.col, col), s->u.put.row, row);
+    const Expr *value = lx_replace_iter(cg->k, lx_replace_iter(cg->k, s->u.put.value, s->u.put.col, col), s->u.put.row, row);
     CgVal val = cg_splat(cg, cg_value(cg, value), 0);
     cg_store(cg, s->u.put.buf, index, val, NULL);
     cg->mask = NULL;

@@ -104,7 +104,7 @@ static void add_attribute(Cg *cg, LLVMValueRef fn, const char *name, uint64_t va
                             LLVMCreateEnumAttribute(cg->lc, kind, value));
 }
 
-void cg_function_attributes(Cg *cg, LLVMValueRef fn)
+static void function_attributes(Cg *cg, LLVMValueRef fn)
 {
     add_attribute(cg, fn, "nounwind", 0);
     add_attribute(cg, fn, "uwtable", 2); /* .eh_frame for debuggers and profilers */
@@ -119,7 +119,7 @@ void cg_function_attributes(Cg *cg, LLVMValueRef fn)
 
 static const char *symbol_name(Cg *cg, const Kernel *k)
 {
-    char *name = arena_printf(cg->arena, "%s%s", k->name, cg->options->symbol_suffix ? cg->options->symbol_suffix : "");
+    char *name = arena_copy(cg->arena, k->name, strlen(k->name) + 1);
     for (char *c = name; *c; c++)
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9' && c > name) || *c == '_' ||
               *c == '.' || *c == '$'))
@@ -158,7 +158,7 @@ static bool emit_kernel(Cg *cg, const Kernel *kernel)
     LLVMTypeRef params[] = {cg->ptr, cg->i64, cg->i64, cg->ptr};
     LLVMTypeRef type = LLVMFunctionType(cg->nothing, params, 4, false);
     cg->fn = LLVMAddFunction(cg->mod, symbol_name(cg, kernel), type);
-    cg_function_attributes(cg, cg->fn);
+    function_attributes(cg, cg->fn);
     cg->iters = map_create(cg->arena);
     cg->vars = map_create(cg->arena);
     cg->top = cg->floor = 0;
@@ -210,7 +210,7 @@ static void write_output(Cg *cg, Arena *arena, LLVMTargetMachineRef machine, Blo
     size_t size = LLVMGetBufferSize(buffer);
     *out = (Blob){arena_copy(arena, LLVMGetBufferStart(buffer), size), size};
     LLVMDisposeMemoryBuffer(buffer);
-    const char *undefined = cg->options->output == CGEN_OBJECT ? cg_object_undefined(out, NULL) : NULL;
+    const char *undefined = cg->options->output == CGEN_OBJECT ? cg_object_undefined(out) : NULL;
     if (undefined)
         ig_bug(cg->ctx, "emitted code calls %s", undefined);
 }
@@ -221,7 +221,6 @@ typedef struct Emission {
     Arena *arena;
     const Kernel *const *kernels;
     uint32_t n;
-    const CgenRun *run; /* or NULL */
     Blob *out;
     bool good;
 } Emission;
@@ -231,23 +230,19 @@ static void emit_all(void *user)
     Emission *e = user;
     create_module(&e->cg, e->machine);
     e->good = true;
-    LLVMValueRef *fn = ARENA_ARRAY(e->cg.arena, LLVMValueRef, e->n + 1);
-    for (uint32_t i = 0; i < e->n; i++) {
+    for (uint32_t i = 0; i < e->n; i++)
         e->good &= emit_kernel(&e->cg, e->kernels[i]);
-        fn[i] = e->cg.fn;
-    }
     if (!e->good)
         return;
-    if (e->run)
-        cg_emit_run(&e->cg, e->run, fn);
     verify_module(&e->cg);
     write_output(&e->cg, e->arena, e->machine, e->out);
 }
 
 /* Bugs and exhausted memory pass through here so that LLVM's own memory is released. */
-static bool emit(Context *ctx, const CgenOptions *options, Emission *e)
+bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Kernel *const *kernels, uint32_t n, Blob *out)
 {
-    e->machine = create_machine(ctx, options);
+    Emission *e = ARENA_NEW(arena, Emission);
+    *e = (Emission){.machine = create_machine(ctx, options), .arena = arena, .kernels = kernels, .n = n, .out = out};
     if (!e->machine)
         return false;
     Arena *tmp = arena_create(ctx);
@@ -264,20 +259,4 @@ static bool emit(Context *ctx, const CgenOptions *options, Emission *e)
     if (status != CTX_OK)
         ctx_unwind(ctx, status);
     return e->good;
-}
-
-bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Kernel *const *kernels, uint32_t n, Blob *out)
-{
-    Emission *e = ARENA_NEW(arena, Emission);
-    *e = (Emission){.arena = arena, .kernels = kernels, .n = n, .out = out};
-    return emit(ctx, options, e);
-}
-
-bool cgen_emit_run(Context *ctx, Arena *arena, const CgenOptions *options, const CgenRun *run, Blob *out)
-{
-    Emission *e = ARENA_NEW(arena, Emission);
-    const Schedule *s = run->schedule;
-    *e = (Emission){.arena = arena, .n = s->kernels.len, .run = run, .out = out};
-    e->kernels = (const Kernel *const *)s->kernels.data;
-    return emit(ctx, options, e);
 }

@@ -54,7 +54,7 @@ void cg_nest_flatten(Cg *cg, Nest *nest, const Expr **exprs, uint32_t n_exprs)
         inner /= nest->axis[i].extent;
         const Expr *value = lx_mod(cg->k, lx_div(cg->k, lx_iter(cg->k, flat), inner), nest->axis[i].extent);
         for (uint32_t e = 0; e < n_exprs; e++)
-            exprs[e] = cg_subst_iter(cg, exprs[e], nest->axis[i].iter, value);
+            exprs[e] = lx_replace_iter(cg->k, exprs[e], nest->axis[i].iter, value);
     }
     const Expr *size = nest->axis[0].size;
     if (size && nest->axis[0].extent)
@@ -279,7 +279,7 @@ uint32_t cg_merge_axes(Cg *cg, FoldAxis *axis, uint32_t n, const Expr **exprs, u
         if (axis[i].extent != 1 || axis[i].size || n == 1)
             continue;
         for (uint32_t e = 0; e < n_exprs; e++)
-            exprs[e] = cg_subst_iter(cg, exprs[e], axis[i].iter, lx_int(cg->k, 0));
+            exprs[e] = lx_replace_iter(cg->k, exprs[e], axis[i].iter, lx_int(cg->k, 0));
         for (uint32_t j = i; j + 1 < n; j++)
             axis[j] = axis[j + 1];
         n--;
@@ -293,8 +293,8 @@ uint32_t cg_merge_axes(Cg *cg, FoldAxis *axis, uint32_t n, const Expr **exprs, u
             continue;
         Iter *both = kernel_iter(cg->k, inner.iter->name, 0, outer.extent * inner.extent - 1);
         for (uint32_t e = 0; e < n_exprs; e++) {
-            exprs[e] = cg_subst_iter(cg, exprs[e], outer.iter, lx_int(cg->k, 0));
-            exprs[e] = cg_subst_iter(cg, exprs[e], inner.iter, lx_iter(cg->k, both));
+            exprs[e] = lx_replace_iter(cg->k, exprs[e], outer.iter, lx_int(cg->k, 0));
+            exprs[e] = lx_replace_iter(cg->k, exprs[e], inner.iter, lx_iter(cg->k, both));
         }
         axis[i] = (FoldAxis){both, outer.extent * inner.extent, outer.size ? lx_mul(cg->k, outer.size, inner.extent) : NULL};
         for (uint32_t j = i + 1; j + 1 < n; j++)

@@ -8,15 +8,7 @@
 #include <elf.h>
 #include <string.h>
 
-static bool is_allowed(const char *name, const char *const *allowed)
-{
-    for (; allowed && *allowed; allowed++)
-        if (!strcmp(name, *allowed))
-            return true;
-    return false;
-}
-
-const char *cg_object_undefined(const Blob *object, const char *const *allowed)
+const char *cg_object_undefined(const Blob *object)
 {
     Elf64_Ehdr header;
     if (object->size < sizeof header || memcmp(object->data, ELFMAG, SELFMAG) || object->data[EI_CLASS] != ELFCLASS64)
@@ -32,7 +24,7 @@ const char *cg_object_undefined(const Blob *object, const char *const *allowed)
             Elf64_Sym symbol;
             memcpy(&symbol, object->data + table.sh_offset + at, sizeof symbol);
             const char *name = (const char *)object->data + strings.sh_offset + symbol.st_name;
-            if (symbol.st_shndx == SHN_UNDEF && *name && !is_allowed(name, allowed))
+            if (symbol.st_shndx == SHN_UNDEF && *name)
                 return name;
         }
     }

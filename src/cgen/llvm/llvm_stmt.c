@@ -17,23 +17,6 @@ static bool stores(const Stmt *list)
 
 /* ---- loops --------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct OneIter {
-    const Iter *iter;
-    const Expr *with;
-} OneIter;
-
-static const Expr *replace_iter(void *user, const Iter *iter)
-{
-    const OneIter *one = user;
-    return iter == one->iter ? one->with : NULL;
-}
-
-static Stmt *clone_with(Cg *cg, const Stmt *list, const Iter *iter, const Expr *with)
-{
-    OneIter one = {iter, with};
-    return ls_clone(cg->k, list, &(ExprSubst){.user = &one, .iter = replace_iter});
-}
-
 /* A copy of the loop's body in a scope and block of its own. */
 static void straight(Cg *cg, const Stmt *body)
 {
@@ -51,7 +34,7 @@ static void unrolled_loop(Cg *cg, const Stmt *s)
     if (!lx_is_int(s->u.loop.lo, &lo) || !lx_is_int(s->u.loop.hi, &hi))
         ig_bug(cg->ctx, "kernel %s: loop %s is unrolled but its bounds are not constant", cg->k->name, s->u.loop.iter->name);
     for (int64_t v = lo; v < hi; v += s->u.loop.step)
-        straight(cg, clone_with(cg, s->u.loop.body, s->u.loop.iter, lx_int(cg->k, v)));
+        straight(cg, ls_replace_iter(cg->k, s->u.loop.body, s->u.loop.iter, lx_int(cg->k, v)));
 }
 
 /* The lanes below n of one more chunk; n is 1..15. */
@@ -84,7 +67,7 @@ static void vector_loop(Cg *cg, const Stmt *s)
         return;
     Iter *chunk = kernel_iter(k, s->u.loop.iter->name, 0, (n->hi - 1) / LANES), *lane = kernel_iter(k, "lane", 0, LANES - 1);
     const Expr *at = lx_add(k, lx_mul(k, lx_iter(k, chunk), LANES), lx_iter(k, lane));
-    Stmt *body = clone_with(cg, s->u.loop.body, s->u.loop.iter, lx_add(k, s->u.loop.lo, lx_mul(k, at, step)));
+    Stmt *body = ls_replace_iter(cg->k, s->u.loop.body, s->u.loop.iter, lx_add(k, s->u.loop.lo, lx_mul(k, at, step)));
     const Expr *full = lx_div(k, lx_max(k, n, lx_int(k, 0)), LANES), *rest = lx_mod(k, lx_max(k, n, lx_int(k, 0)), LANES);
     bool some = stores(body), constant = lx_is_int(n, &known);
     cg->lane = lane;
