@@ -157,7 +157,7 @@ igata_status igata_session_statistics(const igata_session *session, igata_sessio
 
 /* ---- looking inside ----------------------------------------------------------------------------------------------------------------- */
 
-/* format: "text", "json", "dot", "ir" for a model or artifact. The text is valid as long as the context. */
+/* format: "text", "json", "html", "dot"; "ir" for a model only. The text is valid as long as the context. */
 igata_status igata_inspect(igata_context *ctx, const char *path, const igata_options *options, const char *format,
                            const char **text);
 /* format: "text", "json", "md": the coverage table of ops. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Listings of artifacts: text, JSON, dot. They are made from the artifact's description alone (art_read), so that what is shown
- * is what will run; a model is compiled to a temporary artifact first. The intermediate form is shown for models only.
+ * Listings of artifacts: text, JSON, dot, HTML. They are made from the artifact's description alone (art_read), so that what is
+ * shown is what will run; a model is compiled to a temporary artifact first. The tensor IR and the loops are shown for models only.
  */
 #include "api/api_int.h"
 
@@ -15,6 +15,7 @@ typedef struct Listing {
     const ArtVariant *variant; /* unless it goes through all, the last: levels ascend, so it uses most of a CPU */
     const ArtEntry *entry;
     const ArtBody *body;
+    const char *loops; /* HTML of a model: JSON lists, one a variant */
 } Listing;
 
 static void enter(Listing *l, uint32_t entry)
@@ -31,12 +32,14 @@ typedef struct Operand {
     bool written;
 } Operand;
 
-static const ArtPlan *plan_of(const ArtBody *e, uint64_t offset, uint32_t phase)
+/* The value at a place in a phase: the youngest, since values computed in place lie on those that they replace. before: one that
+ * this phase did not begin. */
+static const ArtPlan *plan_of(const ArtBody *e, uint64_t offset, uint32_t phase, bool before)
 {
     const ArtPlan *found = NULL;
     for (uint32_t i = 0; i < e->n_plan; i++) {
         const ArtPlan *p = &e->plan[i];
-        if (p->offset == offset && p->first <= phase && phase <= p->last && (!found || p->first < found->first))
+        if (p->offset == offset && p->first + before <= phase && phase <= p->last && (!found || p->first >= found->first))
             found = p;
     }
     return found;
@@ -52,9 +55,9 @@ static bool output_was_written(const ArtBody *e, uint32_t index, uint32_t before
 }
 
 /* Two buffers of a phase at one place are a value read and the one that replaces it. */
-static bool is_second(const ArtPhase *phase, uint32_t b)
+static bool is_replaced(const ArtPhase *phase, uint32_t b)
 {
-    for (uint32_t i = 0; i < b; i++)
+    for (uint32_t i = b + 1; i < phase->n_bufs; i++)
         if (phase->bufs[i].kind == phase->bufs[b].kind && phase->bufs[i].offset == phase->bufs[b].offset)
             return true;
     return false;
@@ -77,11 +80,8 @@ static Operand operand_of(const Listing *l, uint32_t p, uint32_t b)
         for (uint32_t i = 0; i < image->n_weights; i++)
             if (buf->offset >= image->weights[i].offset && buf->offset < image->weights[i].offset + image->weights[i].bytes)
                 return (Operand){'@', image->weights[i].name, false};
-    const ArtPlan *plan = buf->kind == ART_WORKSPACE ? plan_of(body, buf->offset, p) : NULL;
-    if (plan && is_second(&body->phases[p], b)) /* in place: the value that begins here */
-        for (uint32_t i = 0; i < body->n_plan; i++)
-            if (body->plan[i].offset == buf->offset && body->plan[i].first == p)
-                plan = &body->plan[i];
+    bool before = is_replaced(&body->phases[p], b);
+    const ArtPlan *plan = buf->kind == ART_WORKSPACE ? plan_of(body, buf->offset, p, before) : NULL;
     return plan ? (Operand){'%', plan->name, plan->first == p} : (Operand){0};
 }
 
@@ -276,6 +276,33 @@ static void json_plan(Text *text, const ArtBody *e)
     text_add(text, "]}");
 }
 
+/* Names of the operands of a phase with the sigil, written here or not; each once. */
+static void json_operands(Listing *l, uint32_t p, const char *key, char sigil, bool written)
+{
+    uint32_t shown = 0;
+    Map *seen = map_create(l->text.arena);
+    text_addf(&l->text, ", \"%s\": [", key);
+    for (uint32_t b = 0; b < l->body->phases[p].n_bufs; b++) {
+        Operand o = operand_of(l, p, b);
+        if (o.sigil != sigil || o.written != written || map_get(seen, KEY(str_intern(l->ctx, o.name))))
+            continue;
+        map_set(seen, KEY(str_intern(l->ctx, o.name)), l);
+        text_add(&l->text, shown++ ? ", " : "");
+        add_json(&l->text, o.name);
+    }
+    text_add(&l->text, "]");
+}
+
+static void json_phase(Listing *l, uint32_t p)
+{
+    const ArtPhase *phase = &l->body->phases[p];
+    text_addf(&l->text, "%s{\"kernel\": %u, \"tiles\": %" PRIu64, p ? ", " : "", phase->kernel, phase->tiles);
+    json_operands(l, p, "reads", '%', false);
+    json_operands(l, p, "weights", '@', false);
+    json_operands(l, p, "writes", '%', true);
+    text_add(&l->text, "}");
+}
+
 static void json_entries(Listing *l)
 {
     const ArtImage *image = &l->info->image;
@@ -297,8 +324,7 @@ static void json_entries(Listing *l)
         }
         text_add(&l->text, "], \"phases\": [");
         for (uint32_t p = 0; p < l->body->n_phases; p++)
-            text_addf(&l->text, "%s{\"kernel\": %u, \"tiles\": %" PRIu64 "}", p ? ", " : "", l->body->phases[p].kernel,
-                      l->body->phases[p].tiles);
+            json_phase(l, p);
         text_add(&l->text, "], ");
         json_plan(&l->text, l->body);
         text_add(&l->text, "}");
@@ -319,7 +345,8 @@ static void json_kernels(Text *t, const ArtVariant *v)
         add_field(t, "line", k->line);
         text_add(t, ", ");
         add_field(t, "class", k->classes);
-        text_addf(t, ", \"flops\": %" PRIu64 ", \"bytes\": %" PRIu64 "}", k->flops, k->bytes);
+        text_addf(t, ", \"flops\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"code_bytes\": %" PRIu32 "}", k->flops, k->bytes,
+                  k->code_bytes);
     }
     text_add(t, "]");
 }
@@ -434,6 +461,55 @@ static void make_dot(Listing *l)
     text_add(&l->text, "}\n");
 }
 
+/* ---- HTML ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Every '<' of JSON stands in a string, where the escape means the same: no name can end the script element. */
+static void add_inert_json(Text *text, const char *json)
+{
+    for (const char *end; *json; json = *end ? end + 1 : end) {
+        end = json + strcspn(json, "<");
+        text_add_n(text, json, (size_t)(end - json));
+        text_add(text, *end ? "\\u003c" : "");
+    }
+}
+
+/* One file, nothing loaded: the report of --json and a script that draws it (inspect_page.js). */
+static void make_page(Listing *l, const char *path)
+{
+    Text data, page;
+    text_init(&data, l->text.arena);
+    text_init(&page, l->text.arena);
+    make_json(l);
+    text_add(&data, "{");
+    add_field(&data, "file", path);
+    text_addf(&data, ", \"loops\": [%s], \"report\": %s}", l->loops ? l->loops : "", l->text.data);
+    text_addf(&page, "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>igata</title>\n<style>\n%s</style>\n%s",
+              (const char *)inspect_page_css, (const char *)inspect_page_html);
+    text_add(&page, "<script type=\"application/json\" id=\"data\">");
+    add_inert_json(&page, data.data);
+    text_addf(&page, "</script>\n<script>\n%s</script>\n</html>\n", (const char *)inspect_page_js);
+    l->text = page;
+}
+
+/* The loops of every kernel by variant, as they went to code generation: JSON lists. */
+static const char *loops_of(Context *ctx, const Program *program)
+{
+    Text lists, kernel;
+    text_init(&lists, ctx_arena(ctx));
+    for (uint32_t v = 0; v < program->n_variants; v++) {
+        const Schedule *s = program->variant[v].schedule;
+        text_add(&lists, v ? ", [" : "[");
+        for (uint32_t k = 0; k < s->kernels.len; k++) {
+            text_init(&kernel, ctx_arena(ctx));
+            kernel_print(&kernel, s->kernels.data[k]);
+            text_add(&lists, k ? ",\n" : "");
+            add_json(&lists, kernel.data);
+        }
+        text_add(&lists, "]");
+    }
+    return lists.data;
+}
+
 /* ---- public ------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct Inspect {
@@ -444,8 +520,8 @@ typedef struct Inspect {
     const char *text;
 } Inspect;
 
-/* The model as a temporary artifact, read back. */
-static const ArtInfo *compile_and_read(Inspect *c, Module *module, Func *func)
+/* The model as a temporary artifact, read back. *loops: only if the format shows them. */
+static const ArtInfo *compile_and_read(Inspect *c, Module *module, Func *func, const char **loops)
 {
     Context *ctx = c->ctx->ctx;
     DriverOptions options;
@@ -459,6 +535,8 @@ static const ArtInfo *compile_and_read(Inspect *c, Module *module, Func *func)
     if (!program || !driver_is_complete(program) || !api_temp_file(c->ctx, &file))
         return NULL;
     const ArtInfo *info = driver_write_so(program, file.path) ? art_read(ctx, file.path) : NULL;
+    if (strcmp(c->format, "html") == 0)
+        *loops = loops_of(ctx, program);
     api_temp_close(&file);
     driver_destroy(program);
     return info;
@@ -483,7 +561,7 @@ static igata_status inspect_body(void *arg)
         if (ir)
             ir_print(&l.text, module);
         else
-            l.info = compile_and_read(c, module, func);
+            l.info = compile_and_read(c, module, func, &l.loops);
     }
     if (!ir && !l.info)
         return IGATA_E_MODEL;
@@ -497,6 +575,8 @@ static igata_status inspect_body(void *arg)
         make_json(&l);
     else if (strcmp(c->format, "dot") == 0)
         make_dot(&l);
+    else if (strcmp(c->format, "html") == 0)
+        make_page(&l, c->path);
     else if (!ir)
         return IGATA_E_OPTION;
     c->text = l.text.data;

@@ -171,4 +171,7 @@ igata_status eager_step(igata_session *s, Shaped *shaped);
 igata_status runner_prepare(igata_session *s, Shaped *shaped);
 igata_status runner_step(igata_session *s, Shaped *shaped);
 
+/* Text of the files inspect_page.*, ending with 0; the build makes C of them (tools/embed.cmake). */
+extern const unsigned char inspect_page_html[], inspect_page_css[], inspect_page_js[];
+
 #endif

@@ -81,6 +81,7 @@ typedef struct ArtKernel {
     const char *line;    /* of the listing: "%3 = dot %x, @w1  @kernel=fc1_gelu  -> f32[1,512,3072]" */
     const char *classes; /* arithmetic class(es) of numerics.md */
     uint64_t flops, bytes;
+    uint32_t code_bytes; /* filled by art_read */
 } ArtKernel;
 
 typedef struct ArtDef {

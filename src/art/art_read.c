@@ -117,7 +117,8 @@ static void read_variants(Arena *arena, const ArtHeader *h, ArtImage *image)
                                      art_text(h, rec->line),
                                      art_text(h, rec->classes),
                                      rec->flops,
-                                     rec->bytes};
+                                     rec->bytes,
+                                     rec->code_bytes};
             variants[i].code_bytes += rec->code_bytes;
         }
     }

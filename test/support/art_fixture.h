@@ -168,8 +168,8 @@ static inline void fixture_schedule(Fixture *f, int v)
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t k = number[v][i];
         f->phases[v][i] = (ArtPhase){k, i == 2 ? 1 : FIXTURE_N / FIXTURE_TILE(v), f->bufs[v][i], i == 0 ? 3 : 4};
-        f->kernels[v][k] =
-            (ArtKernel){names[i], "node", "%1 = add %a, %b  @kernel=k  -> f32[4096]", "ref32", 4096, 16384};
+        f->kernels[v][k] = (ArtKernel){.symbol = names[i], .nodes = "node", .line = "%1 = add %a, %b  @kernel=k  -> f32[4096]",
+                                       .classes = "ref32", .flops = 4096, .bytes = 16384};
         f->defs[v][i] = (ArtDef){k, names[i]};
         if (i == 0)
             f->kernels[v][k].symbol = "layer1/fc:scale"; /* shown as layer1_fc_scale */

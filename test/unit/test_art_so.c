@@ -259,7 +259,7 @@ static void compare_with_linker(ArtMachine machine, const char *linker, ArtObjec
                                 const char *symbol)
 {
     ArtDef def = {0, symbol};
-    ArtKernel kernel = {symbol, "", "", "", 0, 0};
+    ArtKernel kernel = {.symbol = symbol, .nodes = "", .line = "", .classes = ""};
     object.defs = &def;
     object.n_defs = 1;
     ArtVariant variant = {.name = "generic", .kernels = &kernel, .n_kernels = 1, .objects = &object, .n_objects = 1};
@@ -372,7 +372,7 @@ static void test_got_reference(void **state)
                                        " movq data@GOTPCREL(%rip), %rax\n movl 4(%rax), %eax\n movq (%rdi), %rcx\n"
                                        " movl %eax, (%rcx)\n ret\n.section .rodata\n.globl data\ndata: .long 1, 77\n");
     ArtDef def = {0, "kernel"};
-    ArtKernel kernel = {"kernel", "", "", "", 0, 0};
+    ArtKernel kernel = {.symbol = "kernel", .nodes = "", .line = "", .classes = ""};
     object.defs = &def;
     object.n_defs = 1;
     ArtVariant variant = {.name = "generic", .kernels = &kernel, .n_kernels = 1, .objects = &object, .n_objects = 1};
@@ -402,7 +402,7 @@ static void refuse(const char *source, const char *suffix, DiagId id)
     snprintf(command, sizeof command, "%s" FIXTURE_FLAGS, fixture_cc());
     ArtObject object = fixture_compile(command, "refused", suffix, source);
     ArtDef def = {0, "kernel"};
-    ArtKernel kernel = {"kernel", "", "", "", 0, 0};
+    ArtKernel kernel = {.symbol = "kernel", .nodes = "", .line = "", .classes = ""};
     object.defs = &def;
     object.n_defs = 1;
     ArtVariant variant = {.name = "generic", .kernels = &kernel, .n_kernels = 1, .objects = &object, .n_objects = 1};
