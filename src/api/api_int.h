@@ -23,6 +23,8 @@ typedef struct FixedValue { /* an input that becomes a constant */
     Str name, text;
 } FixedValue;
 
+typedef VEC(Str) StrList;
+
 struct igata_options {
     igata_context *owner;
     Engine engine;
@@ -31,9 +33,8 @@ struct igata_options {
     Str cpu, triple, runner, runner_program, entry, print_after, dump_after, dump_dir;
     unsigned threads;
     int64_t max_bytes;
-    VEC(Str) disabled;
-    VEC(Str) also_output;
-    VEC(Str) inputs; /* initializers that stay inputs */
+    StrList disabled, also_output;
+    StrList inputs; /* initializers that stay inputs */
     VEC(DimBinding) dims;
     VEC(ShapeBinding) shapes;
     VEC(FixedValue) values;

@@ -8,10 +8,12 @@
 #endif
 #include "api/api_int.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 
-typedef bool Setter(igata_options *o, const char *key, const char *value);
+/* field: the member of *o that the row names, if it names one. */
+typedef bool Setter(igata_options *o, const char *key, const char *value, void *field);
 
 static bool bad(igata_options *o, const char *key, const char *value, const char *want)
 {
@@ -38,8 +40,9 @@ static Str keep(igata_options *o, const char *text) { return str_intern(o->owner
 
 /* ---- setters --------------------------------------------------------------------------------------------------------- */
 
-static bool set_engine(igata_options *o, const char *key, const char *value)
+static bool set_engine(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     static const char *const names[] = {"compiled", "eager", "ref32", "f64"};
     for (size_t i = 0; i < IG_COUNT(names); i++)
         if (strcmp(value, names[i]) == 0) {
@@ -49,8 +52,9 @@ static bool set_engine(igata_options *o, const char *key, const char *value)
     return bad(o, key, value, "one of compiled, eager, ref32, f64");
 }
 
-static bool set_opt_level(igata_options *o, const char *key, const char *value)
+static bool set_opt_level(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     int64_t level;
     if (!parse_count(o, key, value, 0, 2, &level))
         return false;
@@ -58,8 +62,9 @@ static bool set_opt_level(igata_options *o, const char *key, const char *value)
     return true;
 }
 
-static bool set_threads(igata_options *o, const char *key, const char *value)
+static bool set_threads(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     int64_t n;
     if (!parse_count(o, key, value, 1, IGATA_MAX_THREADS, &n))
         return false;
@@ -79,8 +84,9 @@ static const char *split(igata_options *o, const char *key, const char *value, c
     return equals + 1;
 }
 
-static bool set_dim(igata_options *o, const char *key, const char *value)
+static bool set_dim(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     DimBinding dim;
     const char *want = "NAME=SIZE or NAME=LOW..HIGH", *size = split(o, key, value, want, &dim.name);
     if (!size)
@@ -93,8 +99,9 @@ static bool set_dim(igata_options *o, const char *key, const char *value)
     return true;
 }
 
-static bool set_shape(igata_options *o, const char *key, const char *value)
+static bool set_shape(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     ShapeBinding shape = {0};
     const char *want = "NAME=SIZExSIZE.. (a size of ? stays as declared)", *at = split(o, key, value, want, &shape.name);
     int64_t dims[IR_MAX_RANK];
@@ -116,8 +123,9 @@ static bool set_shape(igata_options *o, const char *key, const char *value)
     return true;
 }
 
-static bool set_value(igata_options *o, const char *key, const char *value)
+static bool set_value(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     FixedValue fixed;
     const char *text = split(o, key, value, "NAME=1,2,3", &fixed.name);
     if (!text)
@@ -127,13 +135,14 @@ static bool set_value(igata_options *o, const char *key, const char *value)
     return true;
 }
 
-static bool set_bytes(igata_options *o, const char *key, const char *value)
+static bool set_bytes(igata_options *o, const char *key, const char *value, void *field)
 {
-    return parse_count(o, key, value, 1, INT64_MAX, &o->max_bytes);
+    return parse_count(o, key, value, 1, INT64_MAX, field);
 }
 
-static bool set_target(igata_options *o, const char *key, const char *value)
+static bool set_target(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     size_t n = strcspn(value, "-");
     Text known;
     text_init(&known, ctx_arena(o->owner->ctx));
@@ -159,8 +168,9 @@ static const TargetInfo *find_level(const char *name)
     return NULL;
 }
 
-static bool set_cpu(igata_options *o, const char *key, const char *value)
+static bool set_cpu(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     for (const char *at = value; *at || at == value;) {
         size_t n = strcspn(at, ",");
         Str name = str_intern_n(o->owner->ctx, at, n);
@@ -178,117 +188,58 @@ static bool set_cpu(igata_options *o, const char *key, const char *value)
     return true;
 }
 
-static bool set_text(igata_options *o, const char *key, const char *value)
+static bool set_text(igata_options *o, const char *key, const char *value, void *field)
 {
-    const struct {
-        const char *key;
-        Str *to;
-    } rows[] = {{"runner", &o->runner}, {"runner-program", &o->runner_program}, {"entry", &o->entry},
-                {"dump-dir", &o->dump_dir}};
-    for (size_t i = 0; i < IG_COUNT(rows); i++)
-        if (strcmp(rows[i].key, key) == 0)
-            *rows[i].to = keep(o, value);
+    *(Str *)field = keep(o, value);
     return *value ? true : bad(o, key, value, "a text");
 }
 
-static bool set_names(igata_options *o, const char *key, const char *value)
+static bool add_name(igata_options *o, const char *key, const char *value, void *field)
 {
-    Arena *arena = ctx_arena(o->owner->ctx);
     if (!*value)
         return bad(o, key, value, "a name");
-    if (strcmp(key, "input") == 0)
-        vec_push(arena, &o->inputs, keep(o, value));
-    else
-        vec_push(arena, &o->also_output, keep(o, value));
+    vec_push(ctx_arena(o->owner->ctx), (StrList *)field, keep(o, value));
     return true;
 }
 
-static bool set_flag(igata_options *o, const char *key, const char *value)
+static bool set_flag(igata_options *o, const char *key, const char *value, void *field)
 {
-    const struct {
-        const char *key;
-        bool *to;
-    } rows[] = {{"strict", &o->pass.strict}, {"ftz", &o->ftz}, {"verify-each", &o->pass.verify_each},
-                {"time-passes", &o->pass.time}};
-    bool ignored, *to = &ignored;
-    for (size_t i = 0; i < IG_COUNT(rows); i++)
-        if (strcmp(rows[i].key, key) == 0)
-            to = rows[i].to;
-    return parse_flag(o, key, value, to);
+    return parse_flag(o, key, value, field);
 }
 
 /* None of the freedoms of numerics.md, "Not done by default", is implemented; a name that changes nothing is refused rather than
  * believed. no-wino2 only forbids, and holds. */
-static bool set_fast_math(igata_options *o, const char *key, const char *value)
+static bool set_fast_math(igata_options *o, const char *key, const char *value, void *field)
 {
+    (void)field;
     return strcmp(value, "no-wino2") == 0 || bad(o, key, value, "implemented; supported is only no-wino2");
 }
 
-static bool is_pass(const char *name, bool allow_all)
+static bool add_optional_pass(igata_options *o, const char *key, const char *value, void *field)
 {
-    return (allow_all && strcmp(name, "all") == 0) || driver_find_pass(name);
-}
-
-static bool set_pass(igata_options *o, const char *key, const char *value)
-{
-    bool all = strcmp(key, "stop-after") != 0;
     const PassDef *pass = driver_find_pass(value);
-    if (strcmp(key, "disable-pass") == 0) {
-        if (!pass || !pass->optional)
-            return bad(o, key, value, "an optional pass");
-        vec_push(ctx_arena(o->owner->ctx), &o->disabled, keep(o, value));
-        return true;
-    }
-    if (!is_pass(value, all))
-        return bad(o, key, value, all ? "a pass, or all" : "a pass");
-    if (!all)
-        o->pass.stop_after = keep(o, value);
-    else if (strcmp(key, "print-after") == 0)
-        o->print_after = keep(o, value);
-    else
-        o->dump_after = keep(o, value);
-    return true;
+    return pass && pass->optional ? add_name(o, key, value, field) : bad(o, key, value, "an optional pass");
 }
 
-static bool set_limit(igata_options *o, const char *key, const char *value)
+static bool set_pass(igata_options *o, const char *key, const char *value, void *field)
 {
-    return parse_count(o, key, value, 0, INT32_MAX, &o->pass.limit);
+    return driver_find_pass(value) ? set_text(o, key, value, field) : bad(o, key, value, "a pass");
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------------- */
-
-static const igata_option_row rows[] = {
-    {"engine", "E", "compiled (default), eager (a kernel per op, dispatched one by one), ref32 or f64 (the evaluator)"},
-    {"opt-level", "0|1|2", "the same as -O0, -O1, -O2 (default)"},
-    {"shape", "NAME=1x512", "sizes of an input"},
-    {"dim", "NAME=N", "size of a symbol; NAME=LOW..HIGH: its range"},
-    {"bound", "NAME=N", "largest value of a symbol"},
-    {"input", "NAME", "an initializer that stays an input"},
-    {"input-value", "NAME=1,2,3", "an input becomes this constant; its value may decide shapes"},
-    {"entry", "NAME", "entry function"},
-    {"target", "TRIPLE", "machine to compile for"},
-    {"runner", "CMD", "runs programs of the target, e.g. qemu-aarch64-static"},
-    {"runner-program", "FILE", "program of the target that runs artifacts (default: beside igata)"},
-    {"cpu", "NAME[,NAME]", "CPU levels; native: the best of this machine; portable: all of a kind of machine"},
-    {"threads", "N", "threads of a run (default 1)"},
-    {"also-output", "NAME|all", "results of a node become outputs as well"},
-    {"max-bytes", "N", "largest size of one value (default 2^36)"},
-    {"strict", NULL, "fold no batch normalisation; direct convolution only"},
-    {"fast-math", "NAME,..", "allow named changes of result bits; so far only no-wino2 is known, which allows none"},
-    {"ftz", NULL, "flush subnormal numbers to zero"},
-    {"print-after", "PASS|all", "print the module or schedule after a pass, to standard error"},
-    {"dump-after", "PASS|all", "write it to a file of its own"},
-    {"dump-dir", "DIR", "where (default: here)"},
-    {"time-passes", NULL, "print how long each pass took"},
-    {"disable-pass", "PASS", "skip an optional pass"},
-    {"pass-limit", "N", "run only the first N optional passes"},
-    {"stop-after", "PASS", "stop there"},
-    {"verify-each", NULL, "verify after each pass"},
-    {0},
-};
-
-static bool set_bound(igata_options *o, const char *key, const char *value)
+static bool set_pass_or_all(igata_options *o, const char *key, const char *value, void *field)
 {
+    bool known = strcmp(value, "all") == 0 || driver_find_pass(value);
+    return known ? set_text(o, key, value, field) : bad(o, key, value, "a pass, or all");
+}
+
+static bool set_limit(igata_options *o, const char *key, const char *value, void *field)
+{
+    return parse_count(o, key, value, 0, INT32_MAX, field);
+}
+
+static bool set_bound(igata_options *o, const char *key, const char *value, void *field)
+{
+    (void)field;
     DimBinding dim = {0};
     const char *size = split(o, key, value, "NAME=N", &dim.name);
     if (!size || !parse_count(o, key, size, 0, INT32_MAX, &dim.hi))
@@ -297,10 +248,55 @@ static bool set_bound(igata_options *o, const char *key, const char *value)
     return true;
 }
 
-static Setter *const setters[IG_COUNT(rows)] = {
-    set_engine, set_opt_level, set_shape, set_dim,       set_bound, set_names, set_value, set_text, set_target, set_text,
-    set_text,   set_cpu,       set_threads, set_names,   set_bytes, set_flag,  set_fast_math, set_flag, set_pass,
-    set_pass,   set_text,      set_flag,  set_pass,      set_limit, set_pass,  set_flag,
+/* ---- the table --------------------------------------------------------------------------------------------------------- */
+
+/* Name, argument, setter, the member it sets (`owner`: the setter knows), help. */
+/* clang-format off */
+#define OPTIONS(ROW)                                                                                                                \
+    ROW("engine", "E", set_engine, owner,                                                                                           \
+        "compiled (default), eager (a kernel per op, dispatched one by one), ref32 or f64 (the evaluator)")                         \
+    ROW("opt-level", "0|1|2", set_opt_level, owner, "the same as -O0, -O1, -O2 (default)")                                          \
+    ROW("shape", "NAME=1x512", set_shape, owner, "sizes of an input")                                                               \
+    ROW("dim", "NAME=N", set_dim, owner, "size of a symbol; NAME=LOW..HIGH: its range")                                             \
+    ROW("bound", "NAME=N", set_bound, owner, "largest value of a symbol")                                                           \
+    ROW("input", "NAME", add_name, inputs, "an initializer that stays an input")                                                    \
+    ROW("input-value", "NAME=1,2,3", set_value, owner, "an input becomes this constant; its value may decide shapes")               \
+    ROW("entry", "NAME", set_text, entry, "entry function")                                                                         \
+    ROW("target", "TRIPLE", set_target, owner, "machine to compile for")                                                            \
+    ROW("runner", "CMD", set_text, runner, "runs programs of the target, e.g. qemu-aarch64-static")                                 \
+    ROW("runner-program", "FILE", set_text, runner_program, "program of the target that runs artifacts (default: beside igata)")    \
+    ROW("cpu", "NAME[,NAME]", set_cpu, owner, "CPU levels; native: the best of this machine; portable: all of a kind of machine")   \
+    ROW("threads", "N", set_threads, owner, "threads of a run (default 1)")                                                         \
+    ROW("also-output", "NAME|all", add_name, also_output, "results of a node become outputs as well")                               \
+    ROW("max-bytes", "N", set_bytes, max_bytes, "largest size of one value (default 2^36)")                                         \
+    ROW("strict", NULL, set_flag, pass.strict, "fold no batch normalisation; direct convolution only")                              \
+    ROW("fast-math", "NAME,..", set_fast_math, owner,                                                                               \
+        "allow named changes of result bits; so far only no-wino2 is known, which allows none")                                     \
+    ROW("ftz", NULL, set_flag, ftz, "flush subnormal numbers to zero")                                                              \
+    ROW("print-after", "PASS|all", set_pass_or_all, print_after, "print the module or schedule after a pass, to standard error")    \
+    ROW("dump-after", "PASS|all", set_pass_or_all, dump_after, "write it to a file of its own")                                     \
+    ROW("dump-dir", "DIR", set_text, dump_dir, "where (default: here)")                                                             \
+    ROW("time-passes", NULL, set_flag, pass.time, "print how long each pass took")                                                  \
+    ROW("disable-pass", "PASS", add_optional_pass, disabled, "skip an optional pass")                                               \
+    ROW("pass-limit", "N", set_limit, pass.limit, "run only the first N optional passes")                                           \
+    ROW("stop-after", "PASS", set_pass, pass.stop_after, "stop there")                                                              \
+    ROW("verify-each", NULL, set_flag, pass.verify_each, "verify after each pass")
+/* clang-format on */
+
+static const igata_option_row rows[] = {
+#define ROW(name, argument, set, member, help) {name, argument, help},
+    OPTIONS(ROW)
+#undef ROW
+    {0},
+};
+
+static const struct {
+    Setter *set;
+    size_t field;
+} setters[] = {
+#define ROW(name, argument, set, member, help) {set, offsetof(igata_options, member)},
+    OPTIONS(ROW)
+#undef ROW
 };
 
 const igata_option_row *igata_option_rows(void) { return rows; }
@@ -322,24 +318,12 @@ static igata_status make_body(void *arg)
                          .runner = "", .runner_program = "", .entry = "", .print_after = "", .dump_after = "", .dump_dir = "."};
     if (m->from) {
         *o = *m->from;
-        memset(&o->disabled, 0, sizeof o->disabled); /* the vectors must not share storage: both may grow */
-        memset(&o->also_output, 0, sizeof o->also_output);
-        memset(&o->inputs, 0, sizeof o->inputs);
-        memset(&o->dims, 0, sizeof o->dims);
-        memset(&o->shapes, 0, sizeof o->shapes);
-        memset(&o->values, 0, sizeof o->values);
-        for (uint32_t i = 0; i < m->from->disabled.len; i++)
-            vec_push(arena, &o->disabled, m->from->disabled.data[i]);
-        for (uint32_t i = 0; i < m->from->also_output.len; i++)
-            vec_push(arena, &o->also_output, m->from->also_output.data[i]);
-        for (uint32_t i = 0; i < m->from->inputs.len; i++)
-            vec_push(arena, &o->inputs, m->from->inputs.data[i]);
-        for (uint32_t i = 0; i < m->from->dims.len; i++)
-            vec_push(arena, &o->dims, m->from->dims.data[i]);
-        for (uint32_t i = 0; i < m->from->shapes.len; i++)
-            vec_push(arena, &o->shapes, m->from->shapes.data[i]);
-        for (uint32_t i = 0; i < m->from->values.len; i++)
-            vec_push(arena, &o->values, m->from->values.data[i]);
+        o->disabled.cap = o->disabled.len; /* a copy that grows must not write into what it shares */
+        o->also_output.cap = o->also_output.len;
+        o->inputs.cap = o->inputs.len;
+        o->dims.cap = o->dims.len;
+        o->shapes.cap = o->shapes.len;
+        o->values.cap = o->values.len;
     }
     m->made = o;
     return IGATA_OK;
@@ -370,7 +354,7 @@ static igata_status set_body(void *arg)
     Context *ctx = s->o->owner->ctx;
     for (size_t i = 0; rows[i].key; i++)
         if (strcmp(rows[i].key, s->key) == 0)
-            return setters[i](s->o, s->key, s->value ? s->value : "") ? IGATA_OK : IGATA_E_OPTION;
+            return setters[i].set(s->o, s->key, s->value ? s->value : "", (char *)s->o + setters[i].field) ? IGATA_OK : IGATA_E_OPTION;
     diag_report(ctx, 0, DIAG_api_option, str_format(ctx, "unknown option --%s", s->key));
     return IGATA_E_OPTION;
 }
