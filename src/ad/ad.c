@@ -309,8 +309,7 @@ static bool start(Ad *ad)
     return ok;
 }
 
-/* ---- the result ---------------------------------------------------------------------------------------------------
- */
+/* ---- the result -------------------------------------------------------------------------------------------------- */
 
 /* Summed over the constants of the weight in program order. */
 static Val *wrt_gradient(Ad *ad, Builder *b, const AttrVal *wrt)

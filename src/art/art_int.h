@@ -97,8 +97,7 @@ typedef enum RelocResult { RELOC_DONE, RELOC_ABSOLUTE, RELOC_RANGE, RELOC_FORM }
 RelocResult reloc_apply(const RelocRow *row, uint8_t *place, uint64_t s, int64_t a, uint64_t p);
 uint32_t reloc_bytes(const RelocRow *row);
 
-/* ---- art_frame.c: .eh_frame_hdr (LSB 5.0, section 10.6) ------------------------------------------------------------
- */
+/* ---- art_frame.c: .eh_frame_hdr (LSB 5.0, section 10.6) ---------------------------------------------------------- */
 
 /* Number of frame descriptions, or 0 where their pointers are not the pc-relative 32-bit form. */
 uint32_t frame_count(const uint8_t *eh_frame, uint64_t size);
@@ -106,14 +105,12 @@ uint32_t frame_count(const uint8_t *eh_frame, uint64_t size);
 void frame_write_header(uint8_t *out, uint64_t out_address, const uint8_t *eh_frame, uint64_t size, uint64_t address,
                         uint32_t count, Arena *arena);
 
-/* ---- art_describe.c ------------------------------------------------------------------------------------------------
- */
+/* ---- art_describe.c ---------------------------------------------------------------------------------------------- */
 
 /* The description as bytes, all but what depends on the layout (code, weights, file_bytes, build_id). */
 ArtHeader *art_describe(Context *ctx, Arena *arena, const ArtImage *image);
 
-/* ---- art_read.c ---------------------------------------------------------------------------------------------------
- */
+/* ---- art_read.c -------------------------------------------------------------------------------------------------- */
 
 /* A description that art_check has accepted; what is returned refers to it. */
 ArtInfo *art_decode(Context *ctx, const ArtHeader *header);

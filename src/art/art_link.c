@@ -50,6 +50,26 @@ static void place_section(Link *link, LinkSection *s, uint64_t align)
     part->size = s->at + s->size;
 }
 
+static bool parse_symbols(Link *link, LinkObject *o, const Elf64_Shdr *table, const Elf64_Shdr *headers)
+{
+    const uint8_t *data = o->object->data;
+    if (table->sh_link >= o->n_sections)
+        return bad_object(link, o, "no symbol names");
+    const Elf64_Shdr *str = &headers[table->sh_link];
+    o->n_symbols = (uint32_t)(table->sh_size / sizeof(Elf64_Sym));
+    o->symbols = ARENA_ARRAY(link->arena, Elf64_Sym, (size_t)o->n_symbols + 1);
+    o->names = ARENA_ARRAY(link->arena, const char *, (size_t)o->n_symbols + 1);
+    o->shown = ARENA_ARRAY(link->arena, Str, (size_t)o->n_symbols + 1);
+    memcpy(o->symbols, data + table->sh_offset, o->n_symbols * sizeof(Elf64_Sym));
+    for (uint32_t i = 0; i < o->n_symbols; i++) {
+        uint64_t at = o->symbols[i].st_name;
+        if (at >= str->sh_size || !memchr(data + str->sh_offset + at, 0, str->sh_size - at))
+            return bad_object(link, o, "a symbol name lies outside the file");
+        o->names[i] = str_intern(link->ctx, (const char *)data + str->sh_offset + at);
+    }
+    return true;
+}
+
 static bool parse_sections(Link *link, LinkObject *o, const Elf64_Ehdr *eh)
 {
     const uint8_t *data = o->object->data;
@@ -94,24 +114,7 @@ static bool parse_sections(Link *link, LinkObject *o, const Elf64_Ehdr *eh)
         s->relas = ARENA_ARRAY(link->arena, Elf64_Rela, (size_t)s->n_relas + 1);
         memcpy(s->relas, data + sh->sh_offset, s->n_relas * sizeof(Elf64_Rela));
     }
-    if (symtab == 0)
-        return true;
-    Elf64_Shdr *sh = &headers[symtab];
-    if (sh->sh_link >= eh->e_shnum)
-        return bad_object(link, o, "no symbol names");
-    const Elf64_Shdr *str = &headers[sh->sh_link];
-    o->n_symbols = (uint32_t)(sh->sh_size / sizeof(Elf64_Sym));
-    o->symbols = ARENA_ARRAY(link->arena, Elf64_Sym, (size_t)o->n_symbols + 1);
-    o->names = ARENA_ARRAY(link->arena, const char *, (size_t)o->n_symbols + 1);
-    o->shown = ARENA_ARRAY(link->arena, Str, (size_t)o->n_symbols + 1);
-    memcpy(o->symbols, data + sh->sh_offset, o->n_symbols * sizeof(Elf64_Sym));
-    for (uint32_t i = 0; i < o->n_symbols; i++) {
-        uint64_t at = o->symbols[i].st_name;
-        if (at >= str->sh_size || !memchr(data + str->sh_offset + at, 0, str->sh_size - at))
-            return bad_object(link, o, "a symbol name lies outside the file");
-        o->names[i] = str_intern(link->ctx, (const char *)data + str->sh_offset + at);
-    }
-    return true;
+    return symtab == 0 || parse_symbols(link, o, &headers[symtab], headers);
 }
 
 /* Whether a symbol has a place in the output. */

@@ -62,8 +62,7 @@ typedef struct Merge {
     uint64_t bytes;
 } Merge;
 
-/* ---- symbols and relocations --------------------------------------------------------------------------------------
- */
+/* ---- symbols and relocations ------------------------------------------------------------------------------------- */
 
 static uint32_t add_symbol(Merge *m, const char *name, int bind, int type, int section, uint64_t value, uint64_t size)
 {
@@ -147,8 +146,7 @@ static bool move_relocations(Merge *m)
     return good;
 }
 
-/* ---- layout -------------------------------------------------------------------------------------------------------
- */
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
 
 static void put_section(Merge *m, int index, const void *data, uint64_t size, uint64_t align)
 {
@@ -263,8 +261,7 @@ static bool merge(Merge *m, Context *ctx, Arena *arena, const ArtImage *image, c
     return true;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static bool write_object(Merge *m, ArtSink *sink)
 {
@@ -349,8 +346,7 @@ bool art_write_a(Context *ctx, const ArtImage *image, const char *prefix, const 
     return write_merged(ctx, image, prefix, path, write_archive);
 }
 
-/* ---- header ---------------------------------------------------------------------------------------------------------
- */
+/* ---- header ------------------------------------------------------------------------------------------------------ */
 
 static void add_values(Text *text, const char *macro, const char *kind, const ArtHeader *h, const ArtRecValue *values,
                        uint32_t n)

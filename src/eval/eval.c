@@ -194,8 +194,7 @@ static bool eval_region(EvalCtx *ec, const Region *region, Tensor *const *params
     return ok;
 }
 
-/* ---- entries ------------------------------------------------------------------------------------------------------
- */
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 static EvalCtx begin(Context *ctx, Arena *arena, EvalMode mode, Driver *driver, uint64_t *error)
 {

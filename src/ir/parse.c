@@ -534,8 +534,7 @@ static bool parse_attrs(Parser *p, Op op, const Attrs **attrs)
     return true;
 }
 
-/* ---- nodes and regions --------------------------------------------------------------------------------------------
- */
+/* ---- nodes and regions ------------------------------------------------------------------------------------------- */
 
 static bool define_val(Parser *p, const Token *name, Val *val)
 {
@@ -660,8 +659,7 @@ static bool parse_region(Parser *p, Region *region)
     return true;
 }
 
-/* ---- declarations --------------------------------------------------------------------------------------------------
- */
+/* ---- declarations ------------------------------------------------------------------------------------------------ */
 
 static bool parse_func_params(Parser *p, Func *func)
 {

@@ -21,8 +21,7 @@ typedef struct Verifier {
 
 static const char *op_name(const Node *node) { return node->op < OP_COUNT ? op_info[node->op].name : "?"; }
 
-/* ---- types --------------------------------------------------------------------------------------------------------
- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 typedef struct SymCheck {
     const Map *known;
@@ -63,8 +62,7 @@ static bool type_is_sound(Verifier *v, const Type *type)
     return ok;
 }
 
-/* ---- attributes ----------------------------------------------------------------------------------------------------
- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 /* Is `value` one of the words of "a|b|c"? */
 static bool is_choice(const char *choices, const char *value)
@@ -130,8 +128,7 @@ static void check_attrs(Verifier *v, const Node *node)
         REPORT(v, node->loc, DIAG_ir_attr, op_name(node), "?", "is one more than the op has");
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static void check_arity(Verifier *v, const Node *node)
 {
@@ -244,8 +241,7 @@ static void check_region(Verifier *v, const Region *region, int depth)
         REPORT(v, loc, DIAG_ir_yield, where);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------
- */
+/* ---- functions --------------------------------------------------------------------------------------------------- */
 
 /* Names of an entry's parameters or outputs are how a user refers to them. */
 static void check_names(Verifier *v, const Func *func, const char *what, const Str *names, uint32_t n)

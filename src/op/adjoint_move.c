@@ -248,8 +248,7 @@ bool adjoint_topk(AdjointArgs *args)
         emit_scatter_elements(b, zeros, adj_out(args, 1), args->out_grad[0], node_int(args->node, AN_axis), "add"));
 }
 
-/* ---- indexed writes ------------------------------------------------------------------------------------------------
- */
+/* ---- indexed writes ---------------------------------------------------------------------------------------------- */
 
 /* mul, max and min share a place among its updates in ways that have no agreed gradient. */
 static bool scatter_kind(AdjointArgs *args, bool *adds)

@@ -182,8 +182,7 @@ bool eval_reduce(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
     return true;
 }
 
-/* ---- windows ------------------------------------------------------------------------------------------------------
- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Window {
     const int64_t *size, *stride, *pad_lo, *dilation;

@@ -88,8 +88,7 @@ static igata_status choose_variant(const ArtHeader *h, const igata_open_options 
     return best >= 0 ? IGATA_OK : named ? IGATA_E_CPU : IGATA_E_VARIANT;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------
- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static int protection(uint32_t flags) { return (flags & PF_R ? PROT_READ : 0) | (flags & PF_X ? PROT_EXEC : 0); }
 

@@ -184,8 +184,7 @@ size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
     return bytes ? bytes : ART_ALIGN;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* What kernels were promised about the symbols, and all that follows from it. */
 static igata_status check_sizes(const igata_model *model, const ArtRecEntry *e, const int64_t *sizes)

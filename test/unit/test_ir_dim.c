@@ -199,8 +199,7 @@ static void test_ring_identities_are_pointer_equal(void **state)
     }
 }
 
-/* ---- normal forms -------------------------------------------------------------------------------------------------
- */
+/* ---- normal forms ------------------------------------------------------------------------------------------------ */
 
 static void test_normal_forms(void **state)
 {

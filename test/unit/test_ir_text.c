@@ -46,8 +46,7 @@ static const char *report(void)
     return text.data;
 }
 
-/* ---- fixed points ---------------------------------------------------------------------------------------------------
- */
+/* ---- fixed points ------------------------------------------------------------------------------------------------ */
 
 static const char *sample_folder(void)
 {
@@ -137,8 +136,7 @@ static void test_long_location_chains_are_named_once(void **state)
     module_destroy(module);
 }
 
-/* ---- weights -------------------------------------------------------------------------------------------------------
- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 static Module *module_with_weight(uint32_t n, const char *name)
 {
