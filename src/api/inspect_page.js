@@ -24,7 +24,8 @@
   const count = (n) => Math.round(n).toLocaleString("en");
   const share = (part, whole) => (whole ? (100 * part / whole).toFixed(1) + " %" : "");
   const clip = (text, n) => (text.length > n ? text.slice(0, n - 1) + "\u2026" : text);
-  const type = (value) => value.dtype + "[" + value.shape.join(",") + "]";
+  /* A size that is known at the call only is shown with its bound. */
+  const type = (value) => value.dtype + "[" + value.shape.map((n, i) => (n < 0 ? ".." + value.bounds[i] : n)).join(",") + "]";
   const hue = (text) => { /* the same colour for the same name everywhere */
     let h = 0;
     for (let i = 0; i < text.length; i++) h = (h * 31 + text.charCodeAt(i)) % 360;
@@ -285,6 +286,7 @@
     const list = (vs) => vs.map((v) => `${v.name} : ${type(v)}`).join("   ");
     const rowsOfFacts = [["target", `${report.target}, ${variant.name}, ${report.opt_level}${report.ftz ? ", ftz" : ""}, ${report.compiler}`],
       ["dtypes", [...dtypes].join(" ")], ["inputs", list(entry.inputs)], ["outputs", list(entry.outputs)],
+      ...(entry.sizes || []).map((s) => ["size " + s.name, `${count(s.lo)} to ${count(s.hi)}; costs and memory are those of the largest`]),
       ["kernels", `${count(rows.length)} in ${count(phases.length)} phases, ${count(flops)} flops and ${count(bytes)} bytes a run`],
       ["sizes", `code ${count(code)}, weights ${count(report.weights_bytes)}, workspace ${count(plan.peak_bytes)}, file ${count(report.file_bytes)} bytes`],
       ...Object.entries(report.hashes).map(([name, hash]) => ["sha256 of " + name, hash])];
