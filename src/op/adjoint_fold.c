@@ -136,22 +136,6 @@ bool adjoint_cumulate(AdjointArgs *args)
 
 /* ---- windows ---------------------------------------------------------------------------------------------------- */
 
-typedef struct WindowAttrs {
-    const int64_t *window, *stride, *lo, *hi, *dilation;
-    uint32_t rank;
-} WindowAttrs;
-
-static WindowAttrs window_attrs(const Node *node)
-{
-    WindowAttrs w;
-    w.rank = node_ints(node, AN_window, &w.window);
-    node_ints(node, AN_stride, &w.stride);
-    node_ints(node, AN_pad_lo, &w.lo);
-    node_ints(node, AN_pad_hi, &w.hi);
-    node_ints(node, AN_dilation, &w.dilation);
-    return w;
-}
-
 /* Element p was read by result o at window position k where p = o*stride + k*dilation - lo. So its gradient is a window
  * sum over g, spread by the stride and padded so that position K-1-k of window p is that o. */
 static bool window_sum(AdjointArgs *args, const WindowAttrs *w, const Type *x, Val *g)
@@ -161,7 +145,7 @@ static bool window_sum(AdjointArgs *args, const WindowAttrs *w, const Type *x, V
     const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK], *one = dim_const(ctx, 1);
     int64_t interior[IR_MAX_RANK], ones[IR_MAX_RANK], zeros[IR_MAX_RANK];
     for (uint32_t i = 0; i < w->rank; i++) {
-        int64_t reach = (w->window[i] - 1) * w->dilation[i], before = reach - w->lo[i];
+        int64_t reach = (w->size[i] - 1) * w->dilation[i], before = reach - w->lo[i];
         const Dim *spread = dim_mul(ctx, dim_sub(ctx, g->type->dim[i], one), dim_const(ctx, w->stride[i]));
         lo[i] = dim_const(ctx, before);
         hi[i] = dim_sub(ctx, dim_add(ctx, x->dim[i], dim_const(ctx, reach - before)), dim_add(ctx, spread, one));
@@ -171,7 +155,7 @@ static bool window_sum(AdjointArgs *args, const WindowAttrs *w, const Type *x, V
     }
     AttrVal pad[] = {attr_dims(lo, w->rank), attr_dims(hi, w->rank), attr_ints(interior, w->rank)};
     Val *padded = op_emit(b, OP_pad, (Val *[]){g, op_const_f64(b, x->dtype, 0)}, 2, pad, 3);
-    AttrVal attrs[] = {attr_ints(w->window, w->rank), attr_ints(ones, w->rank),        attr_ints(zeros, w->rank),
+    AttrVal attrs[] = {attr_ints(w->size, w->rank), attr_ints(ones, w->rank),        attr_ints(zeros, w->rank),
                        attr_ints(zeros, w->rank),     attr_ints(w->dilation, w->rank), attr_str(ctx, "sum")};
     return adj_give(args, 0, padded ? op_emit(b, OP_reduce_window, &padded, 1, attrs, 6) : NULL);
 }
@@ -182,7 +166,7 @@ static bool window_extreme(AdjointArgs *args, const WindowAttrs *w, Val *x, Val 
     Builder *b = args->b;
     Context *ctx = b->module->ctx;
     int64_t list[5][IR_MAX_RANK] = {{1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}};
-    const int64_t *const from[5] = {w->window, w->stride, w->lo, w->hi, w->dilation};
+    const int64_t *const from[5] = {w->size, w->stride, w->lo, w->hi, w->dilation};
     const Dim *one = dim_const(ctx, 1), *dims[IR_MAX_RANK] = {one, one};
     if (w->rank + 2 > IR_MAX_RANK)
         return adjoint_nondiff(args);
@@ -211,7 +195,7 @@ static bool window_extreme(AdjointArgs *args, const WindowAttrs *w, Val *x, Val 
 
 bool adjoint_reduce_window(AdjointArgs *args)
 {
-    WindowAttrs w = window_attrs(args->node);
+    WindowAttrs w = op_window(args->node);
     if (!adj_wanted(args, 0))
         return true;
     Val *x = adj_in(args, 0), *g = args->out_grad[0];

@@ -184,33 +184,24 @@ bool eval_reduce(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
 
 /* ---- windows ----------------------------------------------------------------------------------------------------- */
 
-typedef struct Window {
-    const int64_t *size, *stride, *pad_lo, *dilation;
-    uint64_t n; /* positions */
-} Window;
-
-static Window window_of(const Node *node)
+static uint64_t window_positions(const WindowAttrs *w)
 {
-    Window w;
-    uint32_t rank = node_ints(node, AN_window, &w.size);
-    node_ints(node, AN_stride, &w.stride);
-    node_ints(node, AN_pad_lo, &w.pad_lo);
-    node_ints(node, AN_dilation, &w.dilation);
-    w.n = 1;
-    for (uint32_t i = 0; i < rank; i++)
-        w.n *= (uint64_t)w.size[i];
-    return w;
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < w->rank; i++)
+        n *= (uint64_t)w->size[i];
+    return n;
 }
 
 /* Offsets of the window of result `at` in row-major order; UINT64_MAX for padding. */
-static void window_offsets(const Window *w, const Tensor *x, const int64_t *stride, const int64_t *at, uint64_t *offset)
+static void window_offsets(const WindowAttrs *w, uint64_t n, const Tensor *x, const int64_t *stride, const int64_t *at,
+                           uint64_t *offset)
 {
     int64_t k[IR_MAX_RANK] = {0};
-    for (uint64_t i = 0; i < w->n; i++, eval_next(x->rank, w->size, k)) {
+    for (uint64_t i = 0; i < n; i++, eval_next(x->rank, w->size, k)) {
         int64_t sum = 0;
         bool inside = true;
         for (uint32_t axis = 0; axis < x->rank; axis++) {
-            int64_t p = at[axis] * w->stride[axis] + k[axis] * w->dilation[axis] - w->pad_lo[axis];
+            int64_t p = at[axis] * w->stride[axis] + k[axis] * w->dilation[axis] - w->lo[axis];
             inside &= p >= 0 && p < x->dim[axis];
             sum += p * stride[axis];
         }
@@ -225,17 +216,18 @@ bool eval_reduce_window(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor
     Folder f;
     if (!folder_begin(&f, ec, node, x, fold_of(node)) || !(out[0] = eval_result(ec, node, 0)))
         return false;
-    Window w = window_of(node);
+    WindowAttrs w = op_window(node);
+    uint64_t positions = window_positions(&w);
     int64_t stride[IR_MAX_RANK], at[IR_MAX_RANK] = {0};
     eval_strides(x, stride);
     Arena *tmp = arena_create(ec->ctx);
-    uint64_t *offset = ARENA_ARRAY(tmp, uint64_t, w.n);
-    f.element = arena_array(tmp, (size_t)w.n, EVAL_CELL);
+    uint64_t *offset = ARENA_ARRAY(tmp, uint64_t, positions);
+    f.element = arena_array(tmp, (size_t)positions, EVAL_CELL);
     size_t cell = eval_class_bytes(f.c);
     for (uint64_t o = 0; o < out[0]->count; o++, eval_next(x->rank, out[0]->dim, at)) {
         uint64_t n = 0;
-        window_offsets(&w, x, stride, at, offset);
-        for (uint64_t i = 0; i < w.n; i++) {
+        window_offsets(&w, positions, x, stride, at, offset);
+        for (uint64_t i = 0; i < positions; i++) {
             void *to = (uint8_t *)f.element + n * cell;
             if (offset[i] != UINT64_MAX)
                 eval_fetch(x, f.c, &offset[i], 0, 1, to);
@@ -346,16 +338,17 @@ bool eval_argwindow(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **o
         return eval_refuse(ec, node, x);
     if (!(out[0] = eval_result(ec, node, 0)))
         return false;
-    Window w = window_of(node);
+    WindowAttrs w = op_window(node);
+    uint64_t positions = window_positions(&w);
     bool column = node_str_is(node, AN_order, "column");
     int64_t stride[IR_MAX_RANK], at[IR_MAX_RANK] = {0};
     eval_strides(x, stride);
     Arena *tmp = arena_create(ec->ctx);
-    uint64_t *offset = ARENA_ARRAY(tmp, uint64_t, w.n);
+    uint64_t *offset = ARENA_ARRAY(tmp, uint64_t, positions);
     for (uint64_t o = 0; o < out[0]->count; o++, eval_next(x->rank, out[0]->dim, at)) {
         Best best = best_of(node, x);
-        window_offsets(&w, x, stride, at, offset);
-        for (uint64_t i = 0; i < w.n; i++)
+        window_offsets(&w, positions, x, stride, at, offset);
+        for (uint64_t i = 0; i < positions; i++)
             if (offset[i] != UINT64_MAX)
                 best_offer(&best, x, offset[i], (int64_t)offset[i]);
         int64_t flat = best.some ? flat_position(x, (uint64_t)best.at, column) : 0;

@@ -28,3 +28,14 @@ const char *op_class(const Node *node)
         return "ref32";
     return node_str_is(node, AN_kind, "sum") || node_str_is(node, AN_kind, "prod") ? "ref32" : "exact";
 }
+
+WindowAttrs op_window(const Node *node)
+{
+    WindowAttrs w;
+    w.rank = node_ints(node, AN_window, &w.size);
+    node_ints(node, AN_stride, &w.stride);
+    node_ints(node, AN_pad_lo, &w.lo);
+    node_ints(node, AN_pad_hi, &w.hi);
+    node_ints(node, AN_dilation, &w.dilation);
+    return w;
+}

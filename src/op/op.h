@@ -177,5 +177,11 @@ bool op_expand(Node *node);
 
 /* Arithmetic class of a value's definition: "exact", "ref32", or "" for ops without folds. */
 const char *op_class(const Node *node);
+/* The attributes of reduce_window and argwindow. */
+typedef struct WindowAttrs {
+    uint32_t rank;
+    const int64_t *size, *stride, *lo, *hi, *dilation;
+} WindowAttrs;
+WindowAttrs op_window(const Node *node);
 
 #endif

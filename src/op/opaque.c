@@ -227,16 +227,12 @@ static Taps window_taps(LowerArgs *args, const Expr *const *out, const Expr *con
 {
     Kernel *k = args->k;
     const Type *x = lower_type(args, 0);
-    const int64_t *window, *stride, *lo, *dilation;
-    node_ints(args->node, AN_window, &window);
-    node_ints(args->node, AN_stride, &stride);
-    node_ints(args->node, AN_pad_lo, &lo);
-    node_ints(args->node, AN_dilation, &dilation);
+    WindowAttrs w = op_window(args->node);
     Taps taps = {.number = lx_int(k, 0)};
     for (uint32_t a = 0; a < x->rank; a++) {
-        const Expr *start = lx_sub(k, lx_mul(k, out[a], stride[a]), lx_int(k, lo[a]));
-        const Expr *p = taps.position[a] = lx_add(k, start, lx_mul(k, tap[a], dilation[a]));
-        taps.number = lx_add(k, lx_mul(k, taps.number, window[a]), tap[a]);
+        const Expr *start = lx_sub(k, lx_mul(k, out[a], w.stride[a]), lx_int(k, w.lo[a]));
+        const Expr *p = taps.position[a] = lx_add(k, start, lx_mul(k, tap[a], w.dilation[a]));
+        taps.number = lx_add(k, lx_mul(k, taps.number, w.size[a]), tap[a]);
         taps.inside = lx_and(k, taps.inside,
                              lx_and(k, lx_le(k, lx_int(k, 0), p), lx_lt(k, p, lower_size(args, 0, a))));
     }

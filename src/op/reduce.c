@@ -113,18 +113,14 @@ bool lower_reduce_window(LowerArgs *args)
         return false;
     Kernel *k = args->k;
     const Type *x = lower_type(args, 0);
-    const int64_t *window, *stride, *lo, *dilation;
-    node_ints(args->node, AN_window, &window);
-    node_ints(args->node, AN_stride, &stride);
-    node_ints(args->node, AN_pad_lo, &lo);
-    node_ints(args->node, AN_dilation, &dilation);
+    WindowAttrs w = op_window(args->node);
     start_fold(args);
     for (uint32_t a = 0; a < x->rank; a++) {
-        const Expr *tap = lower_fold_axis(args, "w", window[a]);
+        const Expr *tap = lower_fold_axis(args, "w", w.size[a]);
         if (!tap)
             return false;
-        const Expr *start = lx_sub(k, lx_mul(k, args->out[a], stride[a]), lx_int(k, lo[a]));
-        args->nest.index[0][a] = lower_bounded(args, lx_add(k, start, lx_mul(k, tap, dilation[a])), x->dim[a]);
+        const Expr *start = lx_sub(k, lx_mul(k, args->out[a], w.stride[a]), lx_int(k, w.lo[a]));
+        args->nest.index[0][a] = lower_bounded(args, lx_add(k, start, lx_mul(k, tap, w.dilation[a])), x->dim[a]);
     }
     return true;
 }
