@@ -135,10 +135,6 @@ typedef struct ArtImage {
     uint32_t n_nodes;
     uint8_t model_sha256[32], options_sha256[32];
     uint8_t compiler_sha256[32]; /* computed from igata_version by the writer; filled by art_read */
-    /* .o and .a only, may be empty: objects that define PREFIX_run and may refer to kernels (by ArtDef.symbol) and to
-     * PREFIX_weights, which the writer defines. Without any the writer makes PREFIX_run itself. */
-    const ArtObject *run_objects;
-    uint32_t n_run_objects;
 } ArtImage;
 
 /* ---- art_so.c, art_object.c: false after reporting; then no file is left ---------------------------------------- */
@@ -156,7 +152,7 @@ IG_MUST_USE bool art_cpu_features(Context *ctx, ArtMachine machine, const char *
 
 /* ---- art_read.c -------------------------------------------------------------------------------------------------- */
 
-/* A description read back, in the Context's arena: objects, write callbacks and run_objects are NULL. */
+/* A description read back, in the Context's arena: objects and write callbacks are NULL. */
 typedef struct ArtInfo {
     ArtImage image;
     uint64_t file_bytes, weights_bytes, state_bytes;

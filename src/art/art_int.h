@@ -37,7 +37,7 @@ typedef struct LinkSection { /* of one object */
 } LinkSection;
 
 typedef struct LinkObject {
-    uint32_t variant; /* run objects: n_variants */
+    uint32_t variant; /* n_variants: that of PREFIX_run */
     const ArtObject *object;
     LinkSection *sections;
     uint32_t n_sections, n_symbols;
@@ -63,12 +63,12 @@ typedef struct Link {
     LinkObject *objects;
     uint32_t n_objects;
     LinkPart parts[OUT_COUNT];
-    Map **globals;        /* per variant, and one for the run objects: interned name -> LinkSymbol */
+    Map **globals;        /* per variant, and one for PREFIX_run: interned name -> LinkSymbol */
     Str weights_symbol;   /* may be referred to without a definition; NULL: none */
     LinkSymbol **kernels; /* [variant][kernel] */
 } Link;
 
-/* Parses all objects, places their sections, finds kernels. Run objects take part if `prefix` is given. */
+/* Parses all objects, places their sections, finds kernels. With `prefix`, an object is made that defines PREFIX_run. */
 bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image, const char *prefix);
 /* The target of a reference from `object` to its symbol `index`. A reference to the weights symbol gives object = NULL.
  */

@@ -214,7 +214,7 @@ static bool find_kernels(Link *link)
 bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image, const char *prefix)
 {
     *link = (Link){.ctx = ctx, .arena = arena, .image = image};
-    uint32_t n = prefix ? image->n_run_objects + 1 : 0, next = 0;
+    uint32_t n = prefix ? 1 : 0;
     for (uint32_t v = 0; v < image->n_variants; v++)
         n += image->variants[v].n_objects;
     link->objects = ARENA_ARRAY(arena, LinkObject, (size_t)n + 1);
@@ -223,22 +223,16 @@ bool link_objects(Link *link, Context *ctx, Arena *arena, const ArtImage *image,
         link->globals[v] = map_create(arena);
     if (prefix)
         link->weights_symbol = str_format(ctx, "%s_weights", prefix);
-    for (uint32_t v = 0; v <= image->n_variants; v++) {
-        bool run = v == image->n_variants;
-        uint32_t count = !run ? image->variants[v].n_objects : prefix ? image->n_run_objects : 0;
-        const ArtObject *objects = run ? image->run_objects : image->variants[v].objects;
-        for (uint32_t i = 0; i < count; i++) {
-            LinkObject *o = &link->objects[next++];
+    for (uint32_t v = 0; v < image->n_variants; v++)
+        for (uint32_t i = 0; i < image->variants[v].n_objects; i++) {
+            LinkObject *o = &link->objects[link->n_objects++];
             o->variant = v;
-            o->object = &objects[i];
-            link->n_objects = next;
+            o->object = &image->variants[v].objects[i];
             if (!parse_object(link, o))
                 return false;
         }
-    }
-    if (prefix && image->n_run_objects == 0) {
-        LinkObject *o = &link->objects[next++];
-        link->n_objects = next;
+    if (prefix) {
+        LinkObject *o = &link->objects[link->n_objects++];
         runner_make(link, prefix, o);
         place_section(link, &o->sections[1], 16);
     }

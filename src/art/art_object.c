@@ -78,7 +78,7 @@ static uint32_t add_symbol(Merge *m, const char *name, int bind, int type, int s
     return m->symbols.len - 1;
 }
 
-/* Visible outside: what a run object exports under the prefix. */
+/* Visible outside: PREFIX_run. */
 static bool is_exported(const Merge *m, const LinkObject *o, uint32_t i)
 {
     size_t n = strlen(m->prefix);
@@ -249,12 +249,6 @@ static bool merge(Merge *m, Context *ctx, Arena *arena, const ArtImage *image, c
     add_symbols(m, false);
     m->first_global = m->symbols.len;
     add_symbols(m, true);
-    Str run = str_format(ctx, "%s_run", prefix);
-    bool has_run = false;
-    for (uint32_t i = 0; i < m->globals.len; i++)
-        has_run = has_run || m->globals.data[i] == run;
-    if (!has_run)
-        return diag_report(ctx, 0, DIAG_art_undefined, run, "run");
     if (!move_relocations(m))
         return false;
     lay_out(m);

@@ -37,7 +37,6 @@ typedef struct Group {
     VEC(Storage *) writes;
     Str name;              /* kernel name: source node and tail ops, unique in the schedule */
     Kernel *kernel;        /* set by lower; rewritten by the scheduling steps */
-    const char *reason;    /* why the group ends where it does, for `inspect -v` */
 } Group;
 
 /* A constant as kernels read it; offset into the artifact's weight segment. Equal packs share one image. */

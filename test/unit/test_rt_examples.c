@@ -114,27 +114,22 @@ static void test_link_object(void **state)
     static const char code[] =
         "void kernel(void *const *b, long long lo, long long hi, unsigned long long *e) {\n"
         "    (void)e; for (long long i = lo; i < hi; i++) ((float *)b[1])[i] = ((float *)b[0])[i] + i;\n"
-        "}\n"
-        "__attribute__((visibility(\"default\")))\n"
-        "int net_run(const void *const in[], void *const out[], void *w, void *s) {\n"
-        "    void *b[] = {(void *)in[0], out[0]}; unsigned long long e = 0; (void)w; (void)s;\n"
-        "    kernel(b, 0, 4, &e); return e ? 11 : 0;\n"
         "}\n";
     char command[1024];
     Context *ctx = ctx_create(NULL);
     snprintf(command, sizeof command, "%s" FIXTURE_FLAGS, fixture_cc());
+    ArtDef def = {0, "kernel"};
     ArtObject object = fixture_compile(command, "net-code", "c", code);
-    ArtBody body = {0}; /* the run function is the object's own */
-    ArtVariant variant = {.name = "generic", .bodies = &body};
+    object.defs = &def;
+    object.n_defs = 1;
+    ArtKernel kernel = {.symbol = "kernel", .nodes = "", .line = "", .classes = ""};
+    ArtBuf bufs[] = {{ART_INPUT, 0, 0}, {ART_OUTPUT, 0, 0}};
+    ArtPhase phase = {0, 4, bufs, 2};
+    ArtBody body = {.phases = &phase, .n_phases = 1};
+    ArtVariant variant = {.name = "generic", .bodies = &body, .kernels = &kernel, .n_kernels = 1, .objects = &object, .n_objects = 1};
     ArtValue x = {"x", DT_F32, 1, dims, NULL, 0}, y = {"y", DT_F32, 1, dims, NULL, 0};
     ArtEntry entry = {.name = "main", .inputs = &x, .outputs = &y, .n_inputs = 1, .n_outputs = 1};
-    ArtImage image = {.machine = FIXTURE_HOST,
-                      .entries = &entry,
-                      .n_entries = 1,
-                      .variants = &variant,
-                      .n_variants = 1,
-                      .run_objects = &object,
-                      .n_run_objects = 1};
+    ArtImage image = {.machine = FIXTURE_HOST, .entries = &entry, .n_entries = 1, .variants = &variant, .n_variants = 1};
     assert_non_null(object.data);
     assert_true(art_write_o(ctx, &image, "net", "net.o"));
     assert_true(art_write_h(ctx, &image, "net", "net.h"));

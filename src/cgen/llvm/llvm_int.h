@@ -72,7 +72,6 @@ typedef struct Cg {
     LLVMModuleRef mod;
     LLVMBuilderRef b;
     LLVMTypeRef i1, i8, i16, i32, i64, half, f32, f64, ptr, nothing;
-    Map *intrinsics; /* by id and types */
     /* of the kernel under construction */
     Kernel *k;
     LLVMValueRef fn, entry_end, error, safe;
