@@ -62,6 +62,12 @@ typedef struct igata_option_row {
     const char *help;
 } igata_option_row;
 const igata_option_row *igata_option_rows(void); /* ends with key NULL */
+/* Passes by number; name NULL: behind the last. */
+typedef struct igata_pass_row {
+    const char *name, *help;
+    int optional; /* may be disabled */
+} igata_pass_row;
+igata_pass_row igata_pass(size_t index);
 /* Name of the optional pass that --pass-limit=INDEX is the first to leave out; NULL behind the last. */
 const char *igata_optional_pass(const igata_options *options, size_t index);
 /* Called with the text of --print-after; --dump-after writes files itself. */

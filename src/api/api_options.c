@@ -371,6 +371,16 @@ void igata_options_on_dump(igata_options *options, void (*dump)(void *user, cons
     options->dump_user = user;
 }
 
+igata_pass_row igata_pass(size_t index)
+{
+    const PassDef *const tables[] = {pass_defs, sched_pass_defs};
+    for (size_t t = 0; t < IG_COUNT(tables); t++)
+        for (const PassDef *pass = tables[t]; pass->id; pass++)
+            if (index-- == 0)
+                return (igata_pass_row){pass->id, pass->doc, pass->optional};
+    return (igata_pass_row){0};
+}
+
 const char *igata_optional_pass(const igata_options *o, size_t index)
 {
     Pipeline pipeline = driver_pipeline(o->pass.opt_level, o->engine == ENGINE_EAGER);

@@ -31,6 +31,9 @@ void cli_help(const Command *command)
         printf("  %-32s %s\n", left, row->help);
     }
     printf("  %-32s %s\n  %-32s %s\n", "-v", "say more", "-q", "errors only");
+    printf("\nPasses (those with a star may be disabled):\n");
+    for (size_t i = 0; igata_pass(i).name; i++)
+        printf("  %c %-30s %s\n", igata_pass(i).optional ? '*' : ' ', igata_pass(i).name, igata_pass(i).help);
 }
 
 /* ---- one word ------------------------------------------------------------------------------------------------------------ */

@@ -49,6 +49,9 @@ for command in "" compile run test bench verify inspect opt grad ops; do
     expect 0 $command --help
     [ -s out ] || fail "igata $command --help says nothing"
 done
+for pass in inline plan; do # of both tables
+    grep -q "^    $pass  " out || fail "the help does not say what pass $pass does"
+done
 expect 0 --version
 expect 3 run missing.onnx -i x=ones
 says missing.onnx
