@@ -11,6 +11,7 @@
  */
 #include "sched/sched_int.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { ALIGN = 64 };
@@ -300,34 +301,59 @@ static PackedWeight *packed_weight(Schedule *s, const Buf *buf)
 
 /* ---- phases ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Text of a kernel with neutral names: equal texts are equal code. */
-static Str kernel_key(Schedule *s, Kernel *k)
+/* Text of a kernel that names buffers, iterators and variables by their number and says nothing of where constants come from: equal
+ * texts are equal code over the same list of buffers. */
+static void print_code(Text *text, Kernel *k)
 {
-    Text text;
-    text_init(&text, s->arena);
-    Str name = k->name, *names = ARENA_ARRAY(s->arena, Str, k->bufs.len);
-    k->name = "k";
-    for (uint32_t i = 0; i < k->bufs.len; i++) {
-        names[i] = k->bufs.data[i]->name;
-        k->bufs.data[i]->name = "b";
+    Arena *arena = text->arena;
+    Str name = k->name, *names = ARENA_ARRAY(arena, Str, k->bufs.len + k->iters.len + k->vars.len + 1), *at = names;
+    const Pack **packs = ARENA_ARRAY(arena, const Pack *, k->bufs.len + 1);
+#define EXCHANGE(list, letter)                                                                                                 \
+    for (uint32_t i = 0; i < (list).len; i++) {                                                                                \
+        *at++ = (list).data[i]->name;                                                                                          \
+        (list).data[i]->name = arena_printf(arena, letter "%" PRIu32, i);                                                      \
     }
-    kernel_print(&text, k);
-    k->name = name;
+#define RESTORE(list)                                                                                                          \
+    for (uint32_t i = 0; i < (list).len; i++)                                                                                  \
+        (list).data[i]->name = *at++;
+    k->name = "";
+    EXCHANGE(k->bufs, "b")
+    EXCHANGE(k->iters, "i")
+    EXCHANGE(k->vars, "v")
+    for (uint32_t i = 0; i < k->bufs.len; i++) {
+        packs[i] = k->bufs.data[i]->pack;
+        k->bufs.data[i]->pack = NULL;
+    }
+    kernel_print(text, k);
     for (uint32_t i = 0; i < k->bufs.len; i++)
-        k->bufs.data[i]->name = names[i];
-    return str_intern_n(s->ctx, text.data, text.len);
+        k->bufs.data[i]->pack = packs[i];
+    at = names;
+    RESTORE(k->bufs)
+    RESTORE(k->iters)
+    RESTORE(k->vars)
+    k->name = name;
+#undef EXCHANGE
+#undef RESTORE
 }
 
-static uint32_t kernel_index(Schedule *s, Map *known, Kernel *k)
+typedef struct KnownKernels {
+    Arena *tmp; /* of one text */
+    Intern *texts;
+    Map *index; /* interned text -> index in the schedule + 1 */
+} KnownKernels;
+
+static uint32_t kernel_index(Schedule *s, KnownKernels *known, Kernel *k)
 {
-    Str key = kernel_key(s, k);
-    void *index = map_get(known, KEY(key));
-    if (!index) {
+    Text text;
+    text_init(&text, known->tmp);
+    print_code(&text, k);
+    void **index = map_slot(known->index, KEY(intern_bytes(known->texts, text.data, text.len)));
+    arena_reset(known->tmp);
+    if (!*index) {
         vec_push(s->arena, &s->kernels, k);
-        index = (void *)(uintptr_t)s->kernels.len;
-        map_set(known, KEY(key), index);
+        *index = (void *)(uintptr_t)s->kernels.len;
     }
-    return (uint32_t)(uintptr_t)index - 1;
+    return (uint32_t)(uintptr_t)*index - 1;
 }
 
 static uint64_t node_flops(const Node *node)
@@ -369,7 +395,7 @@ static void describe_phase(Phase *phase)
         phase->bytes += g->writes.data[i]->bytes;
 }
 
-static void make_phase(Schedule *s, Group *g, Map *known)
+static void make_phase(Schedule *s, Group *g, KnownKernels *known)
 {
     Kernel *k = g->kernel;
     Phase phase = {.group = g, .tiles = kernel_tiles(k), .slots = ARENA_ARRAY(s->arena, Slot, k->bufs.len + 1)};
@@ -441,8 +467,9 @@ bool pass_plan(PassCtx *pc, Unit *unit)
         merge_in_place(s);
     place_blocks(s);
     s->workspace_bytes = s->peak_bytes;
-    Map *known = map_create(s->arena);
+    KnownKernels known = {arena_create(s->ctx), intern_create(pc->tmp), map_create(pc->tmp)};
     for (uint32_t i = 0; i < s->groups.len; i++)
-        make_phase(s, s->groups.data[i], known);
+        make_phase(s, s->groups.data[i], &known);
+    arena_destroy(known.tmp);
     return true;
 }
