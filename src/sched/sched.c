@@ -132,38 +132,93 @@ void sched_destroy(Schedule *schedule)
 
 /* ---- constants -------------------------------------------------------------------------------------------------------------------- */
 
-void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void *out)
+/* Elements [0, n) of a run whose i-th is `from[i * stride]`. Raw data of a model file may lie at any address: memcpy of a constant
+ * size is one instruction. */
+static void copy_run(char *restrict to, const char *restrict from, int64_t n, int64_t stride, size_t size)
+{
+#define STRIDED(bytes)                                                                                                         \
+    for (int64_t i = 0; i < n; i++)                                                                                            \
+        memcpy(to + i * (bytes), from + i * stride * (bytes), (bytes));
+    if (stride == 1) {
+        memcpy(to, from, (size_t)n * size);
+        return;
+    }
+    switch (size) {
+    case 1: STRIDED(1) break;
+    case 2: STRIDED(2) break;
+    case 4: STRIDED(4) break;
+    case 8: STRIDED(8) break;
+    default: STRIDED((int64_t)size)
+    }
+#undef STRIDED
+}
+
+/* The part [*lo, *hi) of a run for which value + i * coef < limit. */
+static void clip_run(int64_t value, int64_t coef, int64_t limit, int64_t *lo, int64_t *hi)
+{
+    int64_t room = limit - 1 - value; /* i * coef <= room */
+    if (coef > 0) {
+        int64_t end = room < 0 ? 0 : room / coef + 1;
+        *hi = end < *hi ? end : *hi;
+    } else if (coef < 0) {
+        int64_t start = room >= 0 ? 0 : (-room - coef - 1) / -coef;
+        *lo = start > *lo ? start : *lo;
+    } else if (room < 0) {
+        *hi = 0;
+    }
+}
+
+/* The last axis of a packed weight is a run: its element 0 at `element`, and what bounds leave of it. A guarded constant (padding)
+ * has positions outside its data, which no kernel reads. */
+static void pack_run(const PackedWeight *weight, const int64_t *at, int64_t n, uint64_t elements, char *out)
 {
     const Pack *pack = weight->pack;
+    uint32_t last = weight->rank - 1;
+    size_t size = (size_t)dtype_bits(weight->dtype) / 8;
+    int64_t element = pack->offset, stride = pack->stride[last], lo = 0, hi = n;
+    for (uint32_t i = 0; i < weight->rank; i++)
+        element += at[i] * pack->stride[i];
+    clip_run(element, stride, (int64_t)elements, &lo, &hi);
+    clip_run(-element, -stride, 1, &lo, &hi);
+    for (int b = 0; b < pack->n_bounds; b++) {
+        int64_t value = 0;
+        for (uint32_t i = 0; i < weight->rank; i++)
+            value += at[i] * pack->bound[b].coef[i];
+        clip_run(value, pack->bound[b].coef[last], pack->bound[b].limit, &lo, &hi);
+    }
+    if (lo >= hi) {
+        memset(out, 0, (size_t)n * size);
+        return;
+    }
+    memset(out, 0, (size_t)lo * size);
+    copy_run(out + (size_t)lo * size, (const char *)pack->weight->data + (element + lo * stride) * (int64_t)size, hi - lo, stride,
+             size);
+    memset(out + (size_t)hi * size, 0, (size_t)(n - hi) * size);
+}
+
+void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void *out)
+{
     int64_t at[LOOP_MAX_RANK] = {0};
     size_t size = (size_t)dtype_bits(weight->dtype) / 8;
     uint64_t rest = index, elements = 0;
-    (void)type_count(pack->weight->type, &elements);
+    (void)type_count(weight->pack->weight->type, &elements);
+    if (weight->rank == 0 && count) {
+        copy_run(out, (const char *)weight->pack->weight->data + weight->pack->offset * (int64_t)size, 1, 1, size);
+        return;
+    }
     for (uint32_t i = weight->rank; count && i-- > 0;) { /* without elements a size may be 0 */
         at[i] = (int64_t)(rest % (uint64_t)weight->dim[i]);
         rest /= (uint64_t)weight->dim[i];
     }
-    for (uint64_t n = 0; n < count; n++) {
-        int64_t element = pack->offset;
-        for (uint32_t i = 0; i < weight->rank; i++)
-            element += at[i] * pack->stride[i];
-        /* a guarded constant (padding) has positions outside, which no kernel reads */
-        bool inside = element >= 0 && (uint64_t)element < elements;
-        for (int b = 0; b < pack->n_bounds; b++) {
-            int64_t value = 0;
-            for (uint32_t i = 0; i < weight->rank; i++)
-                value += at[i] * pack->bound[b].coef[i];
-            inside &= value < pack->bound[b].limit;
-        }
-        char *to = (char *)out + n * size;
-        if (inside)
-            memcpy(to, (const char *)pack->weight->data + (size_t)element * size, size);
-        else
-            memset(to, 0, size);
-        for (uint32_t i = weight->rank; i-- > 0;) {
-            if (++at[i] < weight->dim[i])
-                break;
+    for (uint64_t n = 0; n < count;) {
+        uint32_t last = weight->rank - 1;
+        int64_t left = weight->dim[last] - at[last], run = (uint64_t)left < count - n ? left : (int64_t)(count - n);
+        pack_run(weight, at, run, elements, (char *)out + n * size);
+        n += (uint64_t)run;
+        at[last] += run;
+        for (uint32_t i = last; i > 0 && at[i] == weight->dim[i]; i--) {
             at[i] = 0;
+            at[i - 1]++;
         }
     }
 }
