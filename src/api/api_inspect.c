@@ -527,7 +527,7 @@ static const ArtInfo *compile_and_read(Inspect *c, Module *module, Func *func, c
     DriverOptions options;
     if (!api_driver_options(c->options, false, &options))
         return NULL;
-    api_hash_file(c->ctx, c->path, options.model_sha256);
+    options.model = api_model_file(c->ctx, c->path);
     Program *program = driver_compile(ctx, module, func, &options);
     TempFile file = {0};
     if (program)

@@ -46,7 +46,7 @@ struct igata_network {
     igata_context *owner;
     Module *module;
     Func *func;
-    uint8_t sha256[32];
+    Blob file; /* it came from; may be empty */
 };
 
 /* ---- api_context.c ---------------------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ typedef struct Given {
  * reporting. */
 Module *api_import(igata_context *ctx, const char *path, const Blob *blob, const igata_options *o, const Given *given,
                    Func **func);
-void api_hash_file(igata_context *ctx, const char *path, uint8_t digest[32]); /* zeros if it cannot be read */
+Blob api_model_file(igata_context *ctx, const char *path); /* empty if it cannot be read again */
 
 /* ---- api_names.c ------------------------------------------------------------------------------------------------------ */
 

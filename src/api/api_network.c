@@ -67,16 +67,10 @@ Module *api_import(igata_context *owner, const char *path, const Blob *blob, con
     return module;
 }
 
-void api_hash_file(igata_context *owner, const char *path, uint8_t digest[32])
+Blob api_model_file(igata_context *owner, const char *path)
 {
     Blob blob;
-    Sha256 sha;
-    memset(digest, 0, 32);
-    if (strcmp(path, "-") == 0 || !file_map(owner->ctx, path, &blob))
-        return;
-    sha256_begin(&sha);
-    sha256_add(&sha, blob.data, blob.size);
-    sha256_end(&sha, digest);
+    return strcmp(path, "-") != 0 && file_map(owner->ctx, path, &blob) ? blob : (Blob){0};
 }
 
 typedef struct Load {
@@ -100,7 +94,7 @@ static igata_status load_body(void *arg)
         api_advise_values(ctx, &info);
     if (!net->module)
         return IGATA_E_MODEL;
-    api_hash_file(l->ctx, l->path, net->sha256);
+    net->file = api_model_file(l->ctx, l->path);
     l->made = net;
     return IGATA_OK;
 }
@@ -140,7 +134,7 @@ static igata_status compile_body(void *arg)
     DriverOptions options;
     if (!api_driver_options(c->options, false, &options))
         return IGATA_E_OPTION;
-    memcpy(options.model_sha256, c->net->sha256, 32);
+    options.model = c->net->file;
     if (ends_with(c->path, ".ig"))
         return write_text(c->net, c->options, &options, c->path);
     if (!driver_knows_output(ctx, c->path))
@@ -247,8 +241,7 @@ static igata_status gradient_body(void *arg)
         return IGATA_E_MODEL;
     keep_only(module, func);
     igata_network *net = ARENA_NEW(arena, igata_network);
-    *net = (igata_network){.owner = g->net->owner, .module = module, .func = func};
-    memcpy(net->sha256, g->net->sha256, 32);
+    *net = (igata_network){.owner = g->net->owner, .module = module, .func = func, .file = g->net->file};
     g->made = net;
     return IGATA_OK;
 }

@@ -45,6 +45,9 @@ typedef enum CtxStatus { CTX_OK, CTX_BUG, CTX_NOMEM } CtxStatus;
 /* NULL: malloc and free. Returns NULL if not even the Context can be had. */
 Context *ctx_create(const Allocator *allocator);
 void ctx_destroy(Context *ctx);
+/* A Context for work in another thread, with nothing in it; dies with `outer` unless destroyed before. NULL where memory comes
+ * from an Allocator of the caller, which need not be safe to use from several threads. */
+Context *ctx_create_inner(Context *outer);
 Arena *ctx_arena(Context *ctx); /* lives as long as the Context: types, attributes, strings, locations */
 
 /* Runs body(arg); a bug or an exhausted memory source inside it unwinds to here. Nests; the only longjmp there is.
@@ -191,6 +194,18 @@ int64_t elem_get_s64(DType dtype, const void *data, uint64_t index);
 void elem_set_f64(DType dtype, void *data, uint64_t index, double value); /* rounds; integers truncate, saturate */
 void elem_set_s64(DType dtype, void *data, uint64_t index, int64_t value); /* integers wrap */
 
+/* ---- task.c ---------------------------------------------------------------------------------------------- */
+
+/* A piece of work that shares nothing that changes with other pieces of the same call; it must not unwind out of itself. */
+typedef struct Task {
+    void (*run)(void *arg);
+    void *arg;
+    uint64_t cost; /* a guess; the costliest are begun first */
+} Task;
+/* Returns when all are done. threads, the calling one among them; 0: one per CPU. Sorts the list. With one thread the tasks run
+ * in the order given, on the calling thread, and may unwind. */
+void task_run_all(Task *tasks, uint32_t n, uint32_t threads);
+
 /* ---- file.c ---------------------------------------------------------------------------------------------- */
 
 /* Read-only bytes of a file, mapped; or owned memory. Released with the Context. */
@@ -198,7 +213,8 @@ typedef struct Blob {
     const uint8_t *data;
     uint64_t size;
 } Blob;
-/* Reports and returns false when the file cannot be read. "-" reads standard input. */
+/* Reports and returns false when the file cannot be read. "-" reads standard input. A file that is mapped already is not mapped
+ * again. */
 IG_MUST_USE bool file_map(Context *ctx, const char *path, Blob *blob);
 /* Writes all or nothing: a temporary file beside `path` is renamed over it. "-" writes standard output. */
 typedef struct FileWriter FileWriter;
@@ -257,6 +273,7 @@ uint32_t diag_errors(const Context *ctx); /* of errors and bugs */
 const Diag *diag_get(const Context *ctx, uint32_t index);
 void diag_print(Context *ctx, Text *text, const Diag *diag); /* "LOC: error[id]: message" */
 void diag_clear(Context *ctx);
+void diag_move(Context *to, Context *from); /* appends; locations of the diagnostics must be those of `to` */
 const char *diag_name(DiagId id);
 
 #endif

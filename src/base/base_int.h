@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#include <sys/stat.h>
+
 typedef struct Frame { /* one ctx_protect on the stack */
     jmp_buf env;
     struct Frame *outer;
@@ -17,6 +19,7 @@ typedef struct OwnedBlob {
     void *data;
     size_t size;
     bool mapped;
+    struct stat file; /* mapped: what it was then */
 } OwnedBlob;
 
 struct Context {
@@ -38,6 +41,8 @@ struct Context {
     uint32_t n_errors;
 
     OwnedBlob *blobs;
+    Context *inner, *outer, *next_inner; /* ctx_create_inner */
+
     FileWriter *writers; /* neither committed nor abandoned */
     uint32_t n_temporaries;
 };

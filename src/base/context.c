@@ -84,10 +84,30 @@ Context *ctx_create(const Allocator *allocator)
     return ctx;
 }
 
+Context *ctx_create_inner(Context *outer)
+{
+    if (outer->source.alloc != default_alloc)
+        return NULL;
+    Context *inner = ctx_create(NULL);
+    if (!inner)
+        ctx_unwind(outer, CTX_NOMEM);
+    inner->outer = outer;
+    inner->next_inner = outer->inner;
+    outer->inner = inner;
+    return inner;
+}
+
 void ctx_destroy(Context *ctx)
 {
     if (!ctx)
         return;
+    while (ctx->inner)
+        ctx_destroy(ctx->inner);
+    for (Context **link = ctx->outer ? &ctx->outer->inner : NULL; link && *link; link = &(*link)->next_inner)
+        if (*link == ctx) {
+            *link = ctx->next_inner;
+            break;
+        }
     file_release_all(ctx);
     while (ctx->arenas)
         arena_destroy(ctx->arenas);

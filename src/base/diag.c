@@ -63,4 +63,15 @@ void diag_clear(Context *ctx)
     diag_begin(ctx);
 }
 
+void diag_move(Context *to, Context *from)
+{
+    for (uint32_t i = 0; i < from->diags.len; i++) {
+        Diag diag = from->diags.data[i];
+        diag.message = arena_copy(to->diag_arena, diag.message, strlen(diag.message) + 1);
+        vec_push(to->diag_arena, &to->diags, diag);
+    }
+    to->n_errors += from->n_errors;
+    diag_clear(from);
+}
+
 const char *diag_name(DiagId id) { return rows[id].name; }

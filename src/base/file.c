@@ -29,9 +29,11 @@ static bool report_errno(Context *ctx, DiagId id, const char *path, int code)
     return diag_report(ctx, 0, id, path, text);
 }
 
-static void own_blob(Context *ctx, OwnedBlob *owner, void *data, size_t size, bool mapped)
+static void own_blob(Context *ctx, OwnedBlob *owner, void *data, size_t size, const struct stat *file)
 {
-    *owner = (OwnedBlob){.next = ctx->blobs, .data = data, .size = size, .mapped = mapped};
+    *owner = (OwnedBlob){.next = ctx->blobs, .data = data, .size = size, .mapped = file != NULL};
+    if (file)
+        owner->file = *file;
     ctx->blobs = owner;
 }
 
@@ -48,7 +50,7 @@ static ssize_t read_some(int fd, void *data, size_t size)
 static bool read_stream(Context *ctx, int fd, const char *path, Blob *blob)
 {
     OwnedBlob *owner = ARENA_NEW(ctx->arena, OwnedBlob);
-    own_blob(ctx, owner, ctx_take(ctx, BUFFER), BUFFER, false);
+    own_blob(ctx, owner, ctx_take(ctx, BUFFER), BUFFER, NULL);
     size_t used = 0;
     for (;;) {
         if (used == owner->size) {
@@ -69,19 +71,27 @@ static bool read_stream(Context *ctx, int fd, const char *path, Blob *blob)
     return true;
 }
 
-static bool map_regular(Context *ctx, int fd, const char *path, off_t size, Blob *blob)
+static bool is_same_file(const struct stat *a, const struct stat *b)
 {
-    static const uint8_t nothing[1];
-    *blob = (Blob){.data = nothing};
-    if (size == 0)
-        return true;
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static bool map_regular(Context *ctx, int fd, const char *path, const struct stat *file, Blob *blob)
+{
+    off_t size = file->st_size;
+    for (const OwnedBlob *old = ctx->blobs; old; old = old->next)
+        if (old->mapped && is_same_file(&old->file, file)) {
+            *blob = (Blob){.data = old->data, .size = old->size};
+            return true;
+        }
     if ((uintmax_t)size > SIZE_MAX)
         return report_errno(ctx, DIAG_file_read, path, EFBIG);
     OwnedBlob *owner = ARENA_NEW(ctx->arena, OwnedBlob);
     void *data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED)
         return report_errno(ctx, DIAG_file_read, path, errno);
-    own_blob(ctx, owner, data, (size_t)size, true);
+    own_blob(ctx, owner, data, (size_t)size, file);
     *blob = (Blob){.data = data, .size = (uint64_t)size};
     return true;
 }
@@ -103,7 +113,7 @@ static void map_opened(void *arg)
     else if (S_ISDIR(info.st_mode))
         report_errno(request->ctx, DIAG_file_read, request->path, EISDIR);
     else if (S_ISREG(info.st_mode) && info.st_size > 0)
-        request->ok = map_regular(request->ctx, request->fd, request->path, info.st_size, request->blob);
+        request->ok = map_regular(request->ctx, request->fd, request->path, &info, request->blob);
     else /* pipes, devices, and files of /proc, which claim to be empty */
         request->ok = read_stream(request->ctx, request->fd, request->path, request->blob);
 }

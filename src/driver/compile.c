@@ -180,25 +180,63 @@ static bool shapes_are_ready(Context *ctx, const Func *func, bool eager)
     return ok;
 }
 
-static bool compile_variant(Program *p, const TargetInfo *target, int64_t n_optional)
+static bool schedule_variant(Program *p, const TargetInfo *target, int64_t n_optional, bool *stopped)
 {
     Context *ctx = p->ctx;
     DriverVariant *v = &p->variant[p->n_variants++];
     PassOptions pass = p->options.pass;
-    bool stopped;
     pass.target = target;
     v->target = target;
     v->schedule = sched_create(ctx, p->module, p->func);
     Unit unit = {.module = p->module, .schedule = v->schedule};
     Pipeline pipeline = driver_pipeline(pass.opt_level, pass.eager);
-    if (!run_passes(ctx, &unit, &p->options, &pass, pipeline.sched, &n_optional, &stopped, p))
+    if (!run_passes(ctx, &unit, &p->options, &pass, pipeline.sched, &n_optional, stopped, p))
         return false;
-    if (stopped)
-        return true;
-    CgenOptions cg = {.target = target, .opt_level = pass.opt_level, .output = CGEN_OBJECT,
-                      .ftz = p->options.ftz};
-    return cgen_emit(ctx, v->schedule->arena, &cg, (const Kernel *const *)v->schedule->kernels.data, v->schedule->kernels.len,
-                     &v->object);
+    v->code = (CgenOptions){.target = target, .opt_level = pass.opt_level, .output = CGEN_OBJECT,
+                            .ftz = p->options.ftz};
+    return true;
+}
+
+static void run_part(void *arg) { cgen_run_part(arg); }
+
+static void hash_model(void *arg)
+{
+    Program *p = arg;
+    Sha256 sha;
+    sha256_begin(&sha);
+    sha256_add(&sha, p->options.model.data, p->options.model.size);
+    sha256_end(&sha, p->model_sha256);
+}
+
+/* Code of all variants and the model's hash, which takes as long, at the same time. */
+static bool generate_code(Program *p)
+{
+    enum { HASH_BYTES = 10000 }; /* per unit of a part's cost */
+    Arena *tmp = arena_create(p->ctx);
+    VEC(Task) tasks = {0};
+    uint32_t workers = p->options.workers;
+    bool good = true;
+    for (uint32_t i = 0; i < p->n_variants; i++) {
+        DriverVariant *v = &p->variant[i];
+        const Schedule *s = v->schedule;
+        cgen_begin(p->ctx, s->arena, &v->code, (const Kernel *const *)s->kernels.data, s->kernels.len, &v->objects);
+        for (uint32_t k = 0; k < v->objects.len; k++) {
+            CgenPart *part = &v->objects.data[k];
+            Task task = {run_part, part, part->cost};
+            vec_push(tmp, &tasks, task);
+            if (part->ctx == p->ctx)
+                workers = 1;
+        }
+    }
+    if (p->options.model.size) {
+        Task task = {hash_model, p, p->options.model.size / HASH_BYTES};
+        vec_push(tmp, &tasks, task);
+    }
+    task_run_all(tasks.data, tasks.len, workers);
+    arena_destroy(tmp);
+    for (uint32_t i = 0; i < p->n_variants; i++)
+        good &= cgen_end(p->variant[i].schedule->arena, &p->variant[i].objects);
+    return good;
 }
 
 Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOptions *options)
@@ -219,10 +257,14 @@ Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOp
     if (!shapes_are_ready(ctx, func, options->pass.eager))
         return NULL;
     for (uint32_t i = 0; i < options->n_targets; i++)
-        if (!compile_variant(p, options->target[i], n_optional)) {
+        if (!schedule_variant(p, options->target[i], n_optional, &stopped)) {
             driver_destroy(p);
             return NULL;
         }
+    if (!stopped && !generate_code(p)) {
+        driver_destroy(p);
+        return NULL;
+    }
     return p;
 }
 
@@ -234,7 +276,7 @@ void driver_destroy(Program *program)
 
 bool driver_is_complete(const Program *program)
 {
-    return program->n_variants > 0 && program->variant[program->n_variants - 1].object.size > 0;
+    return program->n_variants > 0 && program->variant[program->n_variants - 1].objects.len > 0;
 }
 
 bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOptions *options, const char *const *names,

@@ -17,7 +17,8 @@ typedef struct DriverOptions {
     const TargetInfo *target[DRIVER_MAX_TARGETS];     /* variants of one artifact, same machine */
     uint32_t n_targets;
     bool ftz;
-    uint8_t model_sha256[32];                         /* of the source file, for the artifact's note */
+    Blob model;                                       /* the source file, whose SHA-256 the artifact's note has; may be empty */
+    uint32_t workers;                                 /* threads that generate code; 0: one per CPU. No byte depends on it */
     void (*dump)(void *user, const char *pass, const char *text); /* --print-after, --dump-after */
     void *dump_user;
 } DriverOptions;
@@ -26,7 +27,8 @@ typedef struct DriverOptions {
 typedef struct DriverVariant {
     const TargetInfo *target;
     Schedule *schedule;
-    Blob object;                  /* relocatable, defines every kernel of the schedule */
+    CgenOptions code;
+    CgenParts objects;            /* relocatable; together they define every kernel of the schedule */
 } DriverVariant;
 typedef struct Program {
     Context *ctx;
@@ -36,6 +38,7 @@ typedef struct Program {
     DriverVariant variant[DRIVER_MAX_TARGETS];
     uint32_t n_variants;
     VEC(struct PassTime) times;
+    uint8_t model_sha256[32];     /* zeros without a model file */
 } Program;
 
 /* pipeline.c: the passes of one level. Names refer to pass_defs and sched_pass_defs. */

@@ -302,17 +302,20 @@ static ArtVariant variant(Weights *w, const Program *p, const DriverVariant *v)
 {
     const Schedule *s = v->schedule;
     ArtDef *defs = ARENA_ARRAY(w->arena, ArtDef, s->kernels.len + 1);
-    ArtObject *object = ARENA_NEW(w->arena, ArtObject);
+    ArtObject *objects = ARENA_ARRAY(w->arena, ArtObject, v->objects.len + 1);
     for (uint32_t k = 0; k < s->kernels.len; k++)
         defs[k] = (ArtDef){k, s->kernels.data[k]->name};
-    *object = (ArtObject){v->object.data, v->object.size, defs, s->kernels.len};
+    for (uint32_t i = 0; i < v->objects.len; i++) {
+        const CgenPart *part = &v->objects.data[i];
+        objects[i] = (ArtObject){part->object.data, part->object.size, defs + part->first, part->n};
+    }
     return (ArtVariant){.name = v->target->level,
                         .features = v->target->features,
                         .bodies = body(w, s),
                         .kernels = kernels(w->arena, p, s),
                         .n_kernels = s->kernels.len,
-                        .objects = object,
-                        .n_objects = 1};
+                        .objects = objects,
+                        .n_objects = v->objects.len};
 }
 
 /* ---- nodes that error words name -------------------------------------------------------------------------------------------------- */
@@ -417,7 +420,7 @@ void driver_make_image(Program *p, Arena *arena, ArtImage *image)
     image->weights = weight_list(&weights);
     image->n_weights = weights.list.len;
     image->nodes = nodes(arena, p, &image->n_nodes);
-    memcpy(image->model_sha256, p->options.model_sha256, 32);
+    memcpy(image->model_sha256, p->model_sha256, 32);
     options_hash(p, arena, image->options_sha256);
 }
 

@@ -658,21 +658,25 @@ static Buf *move_buf(void *user, Buf *buf)
 
 Kernel *kernel_clone(Arena *arena, const Kernel *k)
 {
-    Kernel *copy = kernel_create(k->ctx, arena, k->name);
+    Context *ctx = arena_context(arena); /* may be another than k->ctx: code is generated in several threads */
+    Kernel *copy = kernel_create(ctx, arena, k->name);
     copy->loc = k->loc;
     for (uint32_t i = 0; i < k->bufs.len; i++) {
         Buf *buf = arena_copy(arena, k->bufs.data[i], sizeof *buf);
         vec_push(arena, &copy->bufs, buf);
+        buf->name = str_intern(ctx, buf->name);
         map_slot(copy->names, KEY(buf->name));
     }
     for (uint32_t i = 0; i < k->iters.len; i++) {
         Iter *iter = arena_copy(arena, k->iters.data[i], sizeof *iter);
         vec_push(arena, &copy->iters, iter);
+        iter->name = str_intern(ctx, iter->name);
         map_slot(copy->names, KEY(iter->name));
     }
     for (uint32_t i = 0; i < k->vars.len; i++) {
         Var *var = arena_copy(arena, k->vars.data[i], sizeof *var);
         vec_push(arena, &copy->vars, var);
+        var->name = str_intern(ctx, var->name);
         map_slot(copy->names, KEY(var->name));
     }
     ExprSubst subst = {.user = copy, .iter = move_iter, .var = move_var, .buf = move_buf};

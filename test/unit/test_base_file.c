@@ -77,6 +77,9 @@ static void test_write_and_map(void **state)
     assert_int_equal(blob.data[99999], 0);
     assert_int_equal(blob.data[100000], 0xAB);
     assert_int_equal(blob.data[300000], 't');
+    Blob twice;
+    assert_true(file_map(ctx, "./out.bin", &twice));
+    assert_ptr_equal(twice.data, blob.data);
 
     /* A mapped file may be replaced: the map keeps the old bytes. */
     assert_true(file_write_all(ctx, "out.bin", "new", 3));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Contexts, arenas, vectors, maps, interning; and what happens when any single allocation fails. */
+ * Contexts, arenas, vectors, maps, interning, tasks; and what happens when any single allocation fails. */
 #include "support/unit.h"
 
 #include "base/base.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,59 @@ static void test_bug_unwinds_to_innermost(void **state)
     ctx_destroy(nest.ctx);
 }
 
+enum { N_TASKS = 300 };
+typedef struct Piece {
+    Context *ctx;
+    uint32_t number, runs, *order; /* order: of the one thread there is, or NULL */
+} Piece;
+
+static void run_piece(void *arg)
+{
+    Piece *piece = arg;
+    piece->runs++;
+    if (piece->order)
+        assert_int_equal((*piece->order)++, piece->number);
+    for (int i = 0; i < 20; i++)
+        str_format(piece->ctx, "text %u of piece %u", (unsigned)i, (unsigned)piece->number);
+    diag_report(piece->ctx, 0, DIAG_file_open, str_format(piece->ctx, "%u", (unsigned)piece->number), "why");
+}
+
+/* Every task runs once, each in a Context of its own, whose diagnostics can be moved; with one thread in the order given. */
+static void test_tasks(void **state)
+{
+    (void)state;
+    static const uint32_t threads[] = {1, 2, 7, 0};
+    for (size_t t = 0; t < IG_COUNT(threads); t++) {
+        Context *ctx = ctx_create(NULL);
+        Task *tasks = ARENA_ARRAY(ctx_arena(ctx), Task, N_TASKS);
+        Piece *pieces = ARENA_ARRAY(ctx_arena(ctx), Piece, N_TASKS);
+        uint32_t order = 0;
+        for (uint32_t i = 0; i < N_TASKS; i++) {
+            pieces[i] = (Piece){ctx_create_inner(ctx), i, 0, threads[t] == 1 ? &order : NULL};
+            tasks[i] = (Task){run_piece, &pieces[i], i % 5};
+        }
+        task_run_all(tasks, N_TASKS, threads[t]);
+        for (uint32_t i = 0; i < N_TASKS; i++) {
+            assert_int_equal(pieces[i].runs, 1);
+            diag_move(ctx, pieces[i].ctx);
+            assert_int_equal(diag_errors(pieces[i].ctx), 0);
+            if (i % 2) /* the others die with ctx */
+                ctx_destroy(pieces[i].ctx);
+            char number[16];
+            snprintf(number, sizeof number, "'%u'", (unsigned)i);
+            assert_non_null(strstr(diag_get(ctx, i)->message, number));
+        }
+        assert_int_equal(diag_errors(ctx), N_TASKS);
+        ctx_destroy(ctx);
+    }
+    Counter counter = {.left = -1};
+    Allocator source = counted(&counter);
+    Context *ctx = ctx_create(&source);
+    assert_null(ctx_create_inner(ctx)); /* the caller's memory source may be for one thread */
+    ctx_destroy(ctx);
+    task_run_all(NULL, 0, 0);
+}
+
 static void use_everything(void *arg)
 {
     Context *ctx = arg;
@@ -246,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_map_finds_what_was_set),
         cmocka_unit_test(test_intern_keeps_one_copy),
         cmocka_unit_test(test_bug_unwinds_to_innermost),
+        cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

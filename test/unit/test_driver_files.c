@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the driver writes. An artifact with two CPU variants: each has a schedule of its own, constants are stored once, both give
+ * What the driver writes: the same bytes by any number of threads. An artifact with two CPU variants: each has a schedule of its own, constants are stored once, both give
  * the reference's bits, a CPU without either is refused. Objects and archives: a program links them with the system's compiler and
  * computes the same bits, also for AArch64. A run-time error names the source node by the artifact alone. Kernels carry the names of
  * their nodes for objdump and gdb. */
@@ -90,6 +90,46 @@ static const char *cc(void)
 {
     const char *name = getenv("CC");
     return name && *name ? name : "cc";
+}
+
+/* ---- threads of the compiler --------------------------------------------------------------------------------------------------- */
+
+static Blob artifact_by(Arena *arena, const NetDef *def, uint32_t workers, bool *in_parts)
+{
+    static const char model[] = "stands for the bytes of a model file";
+    Context *ctx = ctx_create(NULL);
+    Net net = net_make(ctx, def, 11);
+    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {level("x86-64-v3"), level("x86-64-v4")}, .n_targets = 2,
+                             .workers = workers, .model = {(const uint8_t *)model, sizeof model}};
+    Program *program = driver_compile(ctx, net.module, net.func, &options);
+    Blob file;
+    assert_non_null(program);
+    assert_true(driver_write(program, "workers.so") && file_map(ctx, "workers.so", &file));
+    *in_parts |= program->variant[0].objects.len > 1;
+    file.data = arena_copy(arena, file.data, (size_t)file.size);
+    driver_destroy(program);
+    ctx_destroy(ctx);
+    return file;
+}
+
+/* Who generates what, and when, leaves no trace in the artifact. */
+static void test_workers(void **state)
+{
+    (void)state;
+    static const uint32_t workers[] = {2, 5, 0};
+    bool in_parts = false;
+    for (const NetDef *def = net_defs; def->name; def++) {
+        Context *ctx = ctx_create(NULL);
+        Blob one = artifact_by(ctx_arena(ctx), def, 1, &in_parts);
+        for (size_t i = 0; i < IG_COUNT(workers); i++) {
+            Blob more = artifact_by(ctx_arena(ctx), def, workers[i], &in_parts);
+            assert_int_equal(one.size, more.size);
+            if (memcmp(one.data, more.data, (size_t)one.size) != 0)
+                fail_msg("%s: %u workers write other bytes than one", def->name, (unsigned)workers[i]);
+        }
+        ctx_destroy(ctx);
+    }
+    assert_true(in_parts); /* or nothing was tested */
 }
 
 /* ---- variants ----------------------------------------------------------------------------------------------------------------- */
@@ -331,6 +371,7 @@ static void test_tools_show_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_workers),
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_objects_aarch64),

@@ -260,3 +260,55 @@ bool cgen_emit(Context *ctx, Arena *arena, const CgenOptions *options, const Ker
         ctx_unwind(ctx, status);
     return e->good;
 }
+
+/* ---- pieces --------------------------------------------------------------------------------------------------------------------- */
+
+/* Setting up LLVM for a module takes about as long as code for PART_COST expressions. */
+enum { PART_COST = 200 };
+
+void cgen_begin(Context *ctx, Arena *arena, const CgenOptions *options, const Kernel *const *kernels, uint32_t n, CgenParts *parts)
+{
+    *parts = (CgenParts){.data = ARENA_ARRAY(arena, CgenPart, n + 1)};
+    for (uint32_t first = 0; first < n || parts->len == 0;) { /* an object also where there is no kernel */
+        CgenPart *part = &parts->data[parts->len++];
+        *part = (CgenPart){.outer = ctx, .options = options, .kernels = kernels, .first = first};
+        while (part->cost < PART_COST && first < n) {
+            part->cost += kernels[first++]->n_exprs;
+            part->n++;
+        }
+        part->ctx = ctx_create_inner(ctx);
+        if (!part->ctx)
+            part->ctx = ctx;
+    }
+}
+
+static void run_part(void *user)
+{
+    CgenPart *part = user;
+    part->good = cgen_emit(part->ctx, ctx_arena(part->ctx), part->options, part->kernels + part->first, part->n, &part->object);
+}
+
+void cgen_run_part(CgenPart *part)
+{
+    if (part->ctx == part->outer)
+        run_part(part);
+    else
+        part->status = ctx_protect(part->ctx, run_part, part);
+}
+
+bool cgen_end(Arena *arena, CgenParts *parts)
+{
+    bool good = true;
+    for (uint32_t i = 0; i < parts->len; i++) {
+        CgenPart *part = &parts->data[i];
+        good &= part->good;
+        if (part->ctx == part->outer)
+            continue;
+        part->object.data = arena_copy(arena, part->object.data, part->object.size);
+        diag_move(part->outer, part->ctx);
+        ctx_destroy(part->ctx);
+        if (part->status != CTX_OK)
+            ctx_unwind(part->outer, part->status);
+    }
+    return good;
+}
