@@ -1,10 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fold: a node whose operands are constants is evaluated by ref32, the contract's own evaluator, so nothing changes but
  * the time of day. Results larger than FOLD_BYTES stay (a broadcast constant would only grow the artifact); a node that
- * makes more bytes than it reads stays unless it is small. */
+ * makes more bytes than it reads stays unless it is small. A weight that is only rearranged on its way to contractions stays as
+ * well, unless it is small: they read it packed, and the pack is made of the original while that is streamed to the artifact, so
+ * its bytes are never copied. */
 #include "pass/pass.h"
 
-enum { FOLD_BYTES = 64 << 20, SMALL_BYTES = 1 << 12 };
+enum { FOLD_BYTES = 64 << 20, SMALL_BYTES = 1 << 12, PACK_BYTES = 1 << 16 };
+
+static bool is_rearrangement(const Node *node)
+{
+    uint64_t in, out;
+    return op_info[node->op].kind == OK_INDEX && node->n_in == 1 && type_count(node->out[0].type, &out) &&
+           type_count(ir_in(node, 0)->type, &in) && in == out;
+}
+
+static bool only_contracted(const Val *val)
+{
+    for (const Use *use = val->uses; use; use = use->next)
+        if (op_info[use->user->op].kind != OK_CONTRACT &&
+            !(is_rearrangement(use->user) && only_contracted(&use->user->out[0])))
+            return false;
+    return val->uses != NULL;
+}
 
 static bool is_foldable(const Node *node)
 {
@@ -23,6 +41,8 @@ static bool is_foldable(const Node *node)
             return false;
         out_bytes += bytes;
     }
+    if (out_bytes > PACK_BYTES && is_rearrangement(node) && only_contracted(&node->out[0]))
+        return false;
     return out_bytes <= FOLD_BYTES && (out_bytes <= in_bytes || out_bytes <= SMALL_BYTES);
 }
 

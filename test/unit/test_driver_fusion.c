@@ -105,6 +105,14 @@ static void not_alike(Net *n)
     net_outputs(n, 2, y);
 }
 
+/* As exporters write a linear layer. */
+static void transposed_weight(Net *n)
+{
+    Val *w = op_transpose(&n->b, net_weight(n, DIMS(128, 192)), (int64_t[]){1, 0});
+    Val *y = op_matmul(&n->b, net_input(n, "x", DT_F32, DIMS(33, 192)), w);
+    net_outputs(n, 1, &y);
+}
+
 typedef struct Pinned {
     NetDef net;
     uint32_t phases, kernels;
@@ -117,6 +125,7 @@ static const Pinned pinned[] = {
     {{"softmax", softmax}, 1, 1},
     {{"attention", attention}, 1, 1},
     {{"exported attention", exported_attention}, 1, 1},
+    {{"transposed weight", transposed_weight}, 1, 1},
     {{"two layers", two_layers}, 2, 1},
     {{"not alike", not_alike}, 2, 2},
 };
@@ -157,10 +166,28 @@ static void test_kernels(void **state)
     }
 }
 
+/* A large weight is packed from where it lies; no pass makes a transposed copy of it. */
+static void test_weight_is_not_copied(void **state)
+{
+    (void)state;
+    static const NetDef def = {"transposed weight", transposed_weight};
+    Context *ctx = ctx_create(NULL);
+    Net n = net_make(ctx, &def, 3);
+    const Weight *weight = n.module->weights.data[0];
+    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {cgen_targets()}, .n_targets = 1};
+    Program *p = driver_compile(ctx, n.module, n.func, &options);
+    assert_non_null(p);
+    assert_int_equal(p->variant[0].schedule->weights.len, 1);
+    assert_ptr_equal(p->variant[0].schedule->weights.data[0]->pack->weight, weight);
+    driver_destroy(p);
+    ctx_destroy(ctx);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[IG_COUNT(pinned)];
+    struct CMUnitTest tests[IG_COUNT(pinned) + 1];
     for (size_t i = 0; i < IG_COUNT(pinned); i++)
         tests[i] = (struct CMUnitTest){pinned[i].net.name, test_kernels, NULL, NULL, (void *)(uintptr_t)&pinned[i]};
+    tests[IG_COUNT(pinned)] = (struct CMUnitTest)cmocka_unit_test(test_weight_is_not_copied);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
