@@ -131,7 +131,7 @@ igata_status igata_tensor_compare(igata_context *ctx, const igata_tensor *got, c
                                   const igata_tolerance *tolerance, igata_difference *difference);
 
 /* path: .onnx, .ig or an artifact. Options: engine (compiled, eager, ref32, f64), threads, target and runner, and those of
- * load and compile. Models are compiled at the first run of each set of input shapes. */
+ * load and compile. Models are compiled at the first run of each set of input shapes, for sizes given as a range once. */
 igata_status igata_session_open(igata_context *ctx, const char *path, const igata_options *options, igata_session **session);
 void igata_session_close(igata_session *session);
 /* Declared inputs and outputs; a size of -1 is symbolic. */

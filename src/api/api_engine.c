@@ -104,37 +104,40 @@ static bool import_values(igata_session *s, Shaped *shaped, Given *given)
     }
 }
 
-/* Whether one program serves all sizes: its sizes were given as ranges. */
-static bool has_ranges(const igata_session *s)
+/* Whether an axis of an input keeps its symbol in the program: its size was given as a range. */
+static bool is_ranged(const igata_session *s, uint32_t input, uint32_t axis)
 {
-    bool ranges = false;
-    for (uint32_t i = 0; i < s->options->dims.len; i++)
-        ranges |= s->options->dims.data[i].lo >= 1 && s->options->dims.data[i].lo < s->options->dims.data[i].hi;
-    return ranges && s->options->engine == ENGINE_COMPILED && !s->has_runner && !s->is_artifact;
-}
-
-static bool is_ranged(const igata_options *o, Str symbol)
-{
-    for (uint32_t i = 0; i < o->dims.len; i++)
-        if (o->dims.data[i].name == symbol && o->dims.data[i].lo < o->dims.data[i].hi)
+    const Declared *d = &s->in[input];
+    for (uint32_t i = 0; i < s->options->dims.len; i++) {
+        const DimBinding *dim = &s->options->dims.data[i];
+        if (d->rank != IGATA_ANY_RANK && axis < d->rank && d->dim[axis].size < 0 && d->dim[axis].symbol == dim->name && dim->lo >= 1 &&
+            dim->lo < dim->hi)
             return true;
+    }
     return false;
 }
 
-/* --shape says what a run gets; where a size has a range the program is for all of it. */
+/* Whether programs serve several sizes. */
+static bool has_ranges(const igata_session *s)
+{
+    bool ranges = false;
+    for (uint32_t i = 0; i < s->n_in; i++)
+        for (uint32_t a = 0; a < IR_MAX_RANK; a++)
+            ranges |= is_ranged(s, i, a);
+    return ranges && s->options->engine == ENGINE_COMPILED && !s->has_runner && !s->is_artifact;
+}
+
 static bool import_ranged(igata_session *s, Shaped *base)
 {
     Arena *arena = ctx_arena(s->owner->ctx);
-    ShapeBinding *shapes = ARENA_ARRAY(arena, ShapeBinding, s->options->shapes.len + 1);
-    for (uint32_t i = 0; i < s->options->shapes.len; i++) {
-        shapes[i] = s->options->shapes.data[i];
-        int64_t *dims = arena_copy(arena, shapes[i].dim, shapes[i].rank * sizeof *dims);
-        for (uint32_t in = 0; in < s->n_in; in++)
-            for (uint32_t a = 0; s->in[in].name == shapes[i].name && s->in[in].rank == shapes[i].rank && a < shapes[i].rank; a++)
-                dims[a] = is_ranged(s->options, s->in[in].dim[a].symbol) ? -1 : dims[a];
-        shapes[i].dim = dims;
+    ShapeBinding *shapes = ARENA_ARRAY(arena, ShapeBinding, s->n_in + 1);
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        int64_t *dims = arena_copy(arena, base->key[i].dim, sizeof base->key[i].dim);
+        for (uint32_t a = 0; a < base->key[i].rank; a++)
+            dims[a] = is_ranged(s, i, a) ? -1 : dims[a];
+        shapes[i] = (ShapeBinding){s->in[i].name, base->key[i].rank, dims};
     }
-    Given given = {.shapes = shapes, .n_shapes = s->options->shapes.len};
+    Given given = {.shapes = shapes, .n_shapes = s->n_in};
     base->module = api_import(s->owner, s->path, s->from_stdin ? &s->stdin_blob : NULL, s->options, &given, &base->func);
     return base->module != NULL;
 }
@@ -259,45 +262,54 @@ static igata_status make_pool(igata_session *s)
                               : api_status(diag_report(s->owner->ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
 }
 
-/* The program for all sizes, made when it is needed first. */
-static igata_status make_base(igata_session *s)
+static bool fits_base(const igata_session *s, const Shaped *base, const Shaped *shaped)
 {
-    Shaped *base = ARENA_NEW(ctx_arena(s->owner->ctx), Shaped);
-    igata_status status = import_ranged(s, base) ? compile_shaped(s, base) : IGATA_E_MODEL;
-    if (status == IGATA_OK) {
-        s->base = base;
-        return status;
-    }
-    igata_close(base->model);
-    api_temp_close(&base->artifact);
-    return status;
+    for (uint32_t i = 0; base->key && i < s->n_in; i++)
+        for (uint32_t a = 0; a < shaped->key[i].rank; a++)
+            if (!is_ranged(s, i, a) && (a >= base->key[i].rank || base->key[i].dim[a] != shaped->key[i].dim[a]))
+                return false;
+    return true;
 }
 
-static void use_base(const igata_session *s, Shaped *shaped)
+/* The program for the sizes without a range, made when they are seen first. */
+static igata_status find_base(igata_session *s, Shaped *shaped)
 {
-    shaped->module = s->base->module;
-    shaped->func = s->base->func;
-    shaped->program = s->base->program;
-    shaped->model = s->base->model;
-    shaped->entry = s->base->entry;
-    shaped->stats = s->base->stats;
+    Shaped *base = s->bases;
+    while (base && !fits_base(s, base, shaped))
+        base = base->next;
+    if (!base) {
+        base = ARENA_NEW(ctx_arena(s->owner->ctx), Shaped);
+        base->key = shaped->key;
+        igata_status status = import_ranged(s, base) ? compile_shaped(s, base) : IGATA_E_MODEL;
+        if (status != IGATA_OK) {
+            igata_close(base->model);
+            api_temp_close(&base->artifact);
+            return status;
+        }
+        base->next = s->bases;
+        s->bases = base;
+    }
+    shaped->base = base;
+    shaped->module = base->module;
+    shaped->func = base->func;
+    shaped->program = base->program;
+    shaped->model = base->model;
+    shaped->entry = base->entry;
+    shaped->stats = base->stats;
+    return IGATA_OK;
 }
 
 igata_status engine_prepare(igata_session *s, Shaped *shaped)
 {
     bool reference = s->options->engine == ENGINE_REF32 || s->options->engine == ENGINE_F64;
     igata_status status = IGATA_OK;
-    if (has_ranges(s) && !s->base)
-        status = make_base(s);
-    if (status != IGATA_OK)
+    if (s->is_artifact || has_ranges(s))
+        status = find_base(s, shaped);
+    else
+        status = import_shaped(s, shaped) ? IGATA_OK : IGATA_E_MODEL;
+    if (status != IGATA_OK || reference)
         return status;
-    if (s->base)
-        use_base(s, shaped);
-    else if (!import_shaped(s, shaped))
-        return IGATA_E_MODEL;
-    if (reference)
-        return IGATA_OK;
-    if (!s->base)
+    if (!shaped->base)
         status = compile_shaped(s, shaped);
     if (status == IGATA_OK && s->has_runner)
         return runner_prepare(s, shaped);

@@ -115,7 +115,8 @@ typedef struct TempFile {
 /* A model compiled, or ready to evaluate, for one set of input shapes. */
 typedef struct Shaped {
     struct Shaped *next;
-    const Tensor *key; /* one per input: dtype and sizes; NULL: of a base */
+    struct Shaped *base; /* whose program this one runs: an opened artifact, or a model compiled for ranges; NULL: its own */
+    const Tensor *key;   /* one per input: dtype and sizes, of a base those without a range; NULL: of an artifact */
     const bool *fixed; /* per input: it is a constant in this program, as sizes depend on it; NULL: none */
     Module *module;    /* as imported; NULL for an artifact */
     Func *func;
@@ -140,12 +141,11 @@ struct igata_session {
     Str path;
     Blob stdin_blob;
     bool is_artifact, from_stdin, has_runner;
-    igata_model *artifact; /* owned */
     igata_pool *pool;
     Declared *in, *out;
     uint32_t n_in, n_out;
     Shaped *shaped, *current;
-    Shaped *base; /* an opened artifact, or a model compiled once for ranges of sizes: what all others run; NULL: none (yet) */
+    Shaped *bases; /* what others run */
     Arena *run_arena;
 };
 

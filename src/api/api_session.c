@@ -77,16 +77,17 @@ static igata_status declare_artifact(igata_session *s)
     Context *ctx = s->owner->ctx;
     Arena *arena = ctx_arena(ctx);
     const igata_open_options check = {.size = sizeof check, .flags = IGATA_CHECK};
-    igata_status status = igata_open(s->path, &check, &s->artifact); /* its code runs only if it is what was written */
-    if (status == IGATA_OK)
-        igata_close(s->artifact);
+    Shaped *base = s->bases = ARENA_NEW(arena, Shaped);
+    igata_status status = igata_open(s->path, &check, &base->model); /* its code runs only if it is what was written */
+    igata_close(base->model);
+    base->model = NULL;
     double start = api_now();
     if (status == IGATA_OK)
-        status = igata_open(s->path, NULL, &s->artifact);
+        status = igata_open(s->path, NULL, &base->model);
     double open_us = (api_now() - start) * 1e6;
-    int entry = *s->options->entry ? igata_entry_find(s->artifact, s->options->entry) : 0;
+    int entry = *s->options->entry ? igata_entry_find(base->model, s->options->entry) : 0;
     igata_entry info = {.size = sizeof info};
-    if (status == IGATA_OK && (entry < 0 || igata_entry_info(s->artifact, (size_t)entry, &info) != IGATA_OK))
+    if (status == IGATA_OK && (entry < 0 || igata_entry_info(base->model, (size_t)entry, &info) != IGATA_OK))
         return api_status(diag_report(ctx, 0, DIAG_driver_no_entry, s->options->entry));
     if (status != IGATA_OK)
         return api_status(diag_report(ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
@@ -96,7 +97,7 @@ static igata_status declare_artifact(igata_session *s)
     s->out = ARENA_ARRAY(arena, Declared, info.outputs + 1);
     for (size_t i = 0; i < info.inputs + info.outputs; i++) {
         igata_value value = {.size = sizeof value};
-        igata_io_info(s->artifact, (size_t)entry, i, &value);
+        igata_io_info(base->model, (size_t)entry, i, &value);
         FrontDim *dims = ARENA_ARRAY(arena, FrontDim, value.rank + 1);
         for (size_t a = 0; a < value.rank; a++)
             dims[a] = (FrontDim){value.dims[a], ""};
@@ -104,10 +105,8 @@ static igata_status declare_artifact(igata_session *s)
             (Declared){.name = str_intern(ctx, value.name), .dtype = dtype_from_onnx(value.dtype), .has_rank = true,
                        .rank = (uint32_t)value.rank, .dim = dims};
     }
-    s->base = ARENA_NEW(arena, Shaped);
-    s->base->model = s->artifact;
-    s->base->entry = (size_t)entry;
-    s->base->stats.open_us = open_us;
+    base->entry = (size_t)entry;
+    base->stats.open_us = open_us;
     return IGATA_OK;
 }
 
@@ -181,6 +180,14 @@ igata_status igata_session_open(igata_context *ctx, const char *path, const igat
     return status;
 }
 
+static void close_all(Shaped *list)
+{
+    for (Shaped *shaped = list; shaped; shaped = shaped->next) {
+        igata_close(shaped->base ? NULL : shaped->model);
+        api_temp_close(&shaped->artifact);
+    }
+}
+
 void igata_session_close(igata_session *s)
 {
     if (!s)
@@ -189,15 +196,8 @@ void igata_session_close(igata_session *s)
         igata_pool_quiesce(s->pool);
         igata_pool_destroy(s->pool);
     }
-    for (Shaped *shaped = s->shaped; shaped; shaped = shaped->next) {
-        if (!s->base || shaped->model != s->base->model)
-            igata_close(shaped->model);
-        api_temp_close(&shaped->artifact);
-    }
-    if (s->base) {
-        igata_close(s->base->model);
-        api_temp_close(&s->base->artifact);
-    }
+    close_all(s->shaped);
+    close_all(s->bases);
     if (s->run_arena)
         arena_destroy(s->run_arena);
     if (s->next)
@@ -449,7 +449,7 @@ static igata_status bind_body(void *arg)
         igata_status status = engine_prepare(s, shaped);
         if (status != IGATA_OK) {
             s->shaped = shaped->next;
-            igata_close(s->base ? NULL : shaped->model);
+            igata_close(shaped->base ? NULL : shaped->model);
             api_temp_close(&shaped->artifact);
             return status;
         }

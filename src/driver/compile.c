@@ -166,6 +166,14 @@ static bool input_is_ready(Context *ctx, const Func *func, uint32_t i, bool eage
     return type_is_ready(func, type) || diag_report(ctx, 0, DIAG_driver_range, func->in_names[i], type_text(func, type));
 }
 
+static bool may_be_negative(const Type *type)
+{
+    int64_t lo = 0, hi;
+    for (uint32_t a = 0; type->kind == TY_TENSOR && a < type->rank && lo >= 0; a++)
+        dim_range(type->dim[a], &lo, &hi);
+    return lo < 0;
+}
+
 static bool shapes_are_ready(Context *ctx, const Func *func, bool eager)
 {
     bool ok = true;
@@ -175,7 +183,9 @@ static bool shapes_are_ready(Context *ctx, const Func *func, bool eager)
         return false;
     REGION_FOREACH(node, func->body)
         for (uint32_t i = 0; i < node->n_out; i++)
-            if (!type_is_ready(func, node->out[i].type))
+            if (may_be_negative(node->out[i].type))
+                ok = diag_report(ctx, node->loc, DIAG_driver_negative, op_info[node->op].name, type_text(func, node->out[i].type));
+            else if (!type_is_ready(func, node->out[i].type))
                 ok = diag_report(ctx, node->loc, DIAG_driver_dynamic, op_info[node->op].name, type_text(func, node->out[i].type));
     return ok;
 }

@@ -263,6 +263,8 @@ bool lx_is_size(const Expr *e); /* computed from numbers and k->sizes alone */
 const Expr *lx_times(Kernel *k, const Expr *a, const Expr *b);
 const Expr *lx_quotient(Kernel *k, const Expr *a, const Expr *b);
 const Expr *lx_remainder(Kernel *k, const Expr *a, const Expr *b);
+/* Whether a predicate holds wherever another one does, as far as ranges and a few steps of arithmetic tell. */
+bool lx_follows(Kernel *k, const Expr *pred, const Expr *given);
 /* The number of elements of an axis of buf in this run. */
 const Expr *lx_axis_size(Kernel *k, const Buf *buf, uint32_t axis);
 

@@ -176,3 +176,23 @@ void facts_add(Kernel *k, Arena *arena, Facts *facts, const Expr *pred, bool hol
     default: break;
     }
 }
+
+static bool holds(Kernel *k, const Facts *facts, const Expr *pred)
+{
+    if (pred->kind == LX_AND)
+        return holds(k, facts, pred->arg[0]) && holds(k, facts, pred->arg[1]);
+    if (pred->kind == LX_OR)
+        return holds(k, facts, pred->arg[0]) || holds(k, facts, pred->arg[1]);
+    return lx_is_true(pred) ||
+           (pred->kind == LX_ILT && facts_prove(k, facts, lx_sub(k, pred->arg[1], lx_add(k, pred->arg[0], lx_int(k, 1)))));
+}
+
+bool lx_follows(Kernel *k, const Expr *pred, const Expr *given)
+{
+    Arena *tmp = arena_create(k->ctx);
+    Facts facts = {0};
+    facts_add(k, tmp, &facts, given, true);
+    bool yes = holds(k, &facts, pred);
+    arena_destroy(tmp);
+    return yes;
+}

@@ -167,7 +167,7 @@ bool lower_gather_elements(LowerArgs *args)
         return false;
     const Type *data = lower_type(args, 0);
     uint32_t axis = (uint32_t)node_int(args->node, AN_axis);
-    if (!lower_indexable(args, data->dim[axis]))
+    if (!lower_indexable(args, data->dim[axis]) || !lower_within(args, axis))
         return false;
     IndexPiece *piece = lower_pieces(args, 1);
     for (uint32_t a = 0; a < data->rank; a++)

@@ -98,13 +98,22 @@ const Expr *lower_index_s64(Kernel *k, const Expr *value)
 
 const Expr *lower_clamped(LowerArgs *args, const Expr *position, const Expr *size)
 {
-    return lx_is_int(size, NULL) ? position : lx_min(args->k, position, lx_sub(args->k, size, lx_int(args->k, 1)));
+    return position->hi < size->lo ? position : lx_min(args->k, position, lx_sub(args->k, size, lx_int(args->k, 1)));
 }
 
 bool lower_indexable(LowerArgs *args, const Dim *size)
 {
     return lx_is_int(lower_dim(args, size), NULL) || lower_dim(args, size)->lo >= 1 ||
            lower_fail(args, "an axis that is indexed may be empty: give a larger low end of a range");
+}
+
+bool lower_within(LowerArgs *args, uint32_t axis)
+{
+    const Type *data = lower_type(args, 0), *indices = lower_type(args, 1);
+    for (uint32_t a = 0; a < data->rank; a++)
+        if (a != axis && dim_le(indices->dim[a], data->dim[a]) != TRI_YES)
+            return lower_fail(args, "the indices may reach farther than the data: give other ranges");
+    return true;
 }
 
 /* i < 0 ? i + size : i, in s64; then checked, then clamped. size >= 1. */

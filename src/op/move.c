@@ -223,6 +223,19 @@ bool lower_transpose(LowerArgs *args)
     return true;
 }
 
+/* First and last element are, in every run; of numbers the shape rule knows it. */
+static bool slice_is_inside(const LowerArgs *args, uint32_t axis, const Dim *start, int64_t step)
+{
+    Context *ctx = args->k->ctx;
+    const Dim *size = args->node->out[0].type->dim[axis], *end = lower_type(args, 0)->dim[axis];
+    const Dim *zero = dim_const(ctx, 0), *one = dim_const(ctx, 1);
+    const Dim *last = dim_add(ctx, start, dim_mul(ctx, dim_sub(ctx, size, one), dim_const(ctx, step)));
+    const Dim *low = step > 0 ? start : last, *high = step > 0 ? last : start;
+    if (dim_is_const(start, NULL) && dim_is_const(size, NULL) && dim_is_const(end, NULL))
+        return true;
+    return dim_le(zero, low) == TRI_YES && dim_le(dim_add(ctx, high, one), end) == TRI_YES;
+}
+
 bool lower_slice(LowerArgs *args)
 {
     if (!lower_ready(args))
@@ -232,8 +245,11 @@ bool lower_slice(LowerArgs *args)
     const int64_t *step;
     uint32_t n = node_dims(args->node, AN_start, &start);
     node_ints(args->node, AN_step, &step);
-    for (uint32_t a = 0; a < n; a++)
+    for (uint32_t a = 0; a < n; a++) {
+        if (!slice_is_inside(args, a, start[a], step[a]))
+            return lower_fail(args, "it may read outside of an axis whose size has a range: give another range");
         piece->index[a] = lx_add(args->k, lx_mul(args->k, args->out[a], step[a]), lower_dim(args, start[a]));
+    }
     return true;
 }
 

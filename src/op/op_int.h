@@ -73,6 +73,8 @@ const Type *lower_type(const LowerArgs *args, uint32_t operand);
 const Expr *lower_index_s64(Kernel *k, const Expr *value);
 /* Whether an index on an axis of this size has an element to be clamped to, in any run; else reports. */
 bool lower_indexable(LowerArgs *args, const Dim *size);
+/* Whether the indices (operand 1) reach no farther than the data on the axes that they share; else reports. */
+bool lower_within(LowerArgs *args, uint32_t axis);
 const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, const Dim *size);
 IndexPiece *lower_pieces(LowerArgs *args, uint32_t n);
 /* Appends an axis of the fold; returns its index expression. An axis of one element takes none. NULL: too many axes. */

@@ -391,7 +391,7 @@ bool lower_scatter_elements(LowerArgs *args)
             open_axis_of(args, &axes, a, indices);
         for (uint32_t a = 0; a < rank; a++)
             to[a] = axes.at[a];
-        if (!lower_indexable(args, data->dim[axis]))
+        if (!lower_indexable(args, data->dim[axis]) || !lower_within(args, axis))
             return false;
         to[axis] = scatter_position(args, &tail, axes.at, lower_size(args, 0, axis));
         ls_append(tail, scatter_update(args, to, axes.at));

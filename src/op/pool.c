@@ -47,6 +47,26 @@ static Val *axis_count(Builder *b, const Attrs *attrs, const Type *in, const Typ
     return op_const_weight(b, module_weight(b->module, str_intern(ctx, ""), type, data, false));
 }
 
+/* The same of sizes that are symbols: taps from ceil(-start / dilation) to ceil((size - start) / dilation), neither beyond the window. */
+static Val *sized_axis_count(Builder *b, const Attrs *attrs, const Type *in, const Type *out, DType dtype, uint32_t axis)
+{
+    const Dim *dims[IR_MAX_RANK];
+    for (uint32_t a = 0; a < out->rank; a++)
+        dims[a] = a == axis ? out->dim[a] : dim_const(b->module->ctx, 1);
+    AttrVal iota[3] = {attr_dtype(DT_S64), attr_dims(dims, out->rank), attr_int(axis)}, size = attr_dim(in->dim[axis]);
+    Val *zero = op_const_s64(b, DT_S64, 0), *dilation = op_const_s64(b, DT_S64, ints_of(attrs, AN_dilation)[axis]);
+    Val *at = op_emit(b, OP_iota, NULL, 0, iota, 3), *bound[2] = {zero, op_emit(b, OP_dimval, NULL, 0, &size, 1)};
+    Val *start = op_binary(b, OP_mul, at, op_const_s64(b, DT_S64, ints_of(attrs, AN_stride)[axis]));
+    start = op_binary(b, OP_sub, start, op_const_s64(b, DT_S64, ints_of(attrs, AN_pad_lo)[axis]));
+    for (int i = 0; i < 2; i++) {
+        Val *way = op_binary(b, OP_max, op_binary(b, OP_sub, bound[i], start), zero);
+        way = op_binary(b, OP_add, way, op_binary(b, OP_sub, dilation, op_const_s64(b, DT_S64, 1)));
+        bound[i] = op_binary(b, OP_div, way, dilation);
+    }
+    Val *end = op_binary(b, OP_min, bound[1], op_const_s64(b, DT_S64, ints_of(attrs, AN_window)[axis]));
+    return op_cast_to(b, op_binary(b, OP_max, op_binary(b, OP_sub, end, bound[0]), zero), dtype);
+}
+
 /* ONNX AveragePool-22: sum / count. count_pad: all taps of the window count (the part of a window beyond the padding,
  * which ceil_mode makes, is expressed by an explicit pad before: then count_pad is false). */
 BODY(avg_pool)
@@ -63,17 +83,12 @@ BODY(avg_pool)
     double full = 1;
     Val *count = NULL;
     for (uint32_t a = 0; a < x->rank; a++) {
-        int64_t size;
         if (count_pad || !axis_is_padded(attrs, a)) {
             full *= (double)ints_of(attrs, AN_window)[a];
             continue;
         }
-        if (!dim_is_const(x->dim[a], &size) || !dim_is_const(out->dim[a], NULL)) {
-            diag_report(b->module->ctx, b->loc, DIAG_op_shape, "avg_pool", "a padded axis has a symbolic size",
-                        "supported are numbers there, or no padding");
-            return NULL;
-        }
-        Val *axis = axis_count(b, attrs, x, out, x->dtype, a);
+        bool numbers = dim_is_const(x->dim[a], NULL) && dim_is_const(out->dim[a], NULL);
+        Val *axis = (numbers ? axis_count : sized_axis_count)(b, attrs, x, out, x->dtype, a);
         count = count ? op_binary(b, OP_mul, count, axis) : axis;
     }
     Val *whole = full != 1 || !count ? op_const_f64(b, x->dtype, full) : NULL;

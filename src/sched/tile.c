@@ -399,30 +399,78 @@ static Stmt **emit_row_loop(const Contraction *c, int64_t first, const Expr *end
     return ls_append(tail, ls_for(k, ti, lx_int(k, first), end, 1, BIND_SEQ, body));
 }
 
-static Stmt *if_fits(Kernel *k, int64_t count, const Expr *left, Stmt *whole, Stmt *part)
+static Stmt *choose(Kernel *k, const Expr *cond, Stmt *then, Stmt *otherwise)
 {
     Stmt *branch = ls_new(k, LS_IF);
-    branch->u.branch.cond = lx_le(k, lx_int(k, count), left);
-    branch->u.branch.then = whole;
-    branch->u.branch.otherwise = part;
+    branch->u.branch.cond = cond;
+    branch->u.branch.then = then;
+    branch->u.branch.otherwise = otherwise;
     return branch;
 }
 
 static const Expr *round_up(Kernel *k, const Expr *e, int64_t unit) { return lx_div(k, lx_add(k, e, lx_int(k, unit - 1)), unit); }
 
-/* As many rows as the run says: one loop, whose last tile may be cut off. */
-static Stmt **emit_sized_rows(const Contraction *c, int64_t rows, const Panel *p, RowTile *row_tile, Stmt **tail)
+/* The guard without the terms that hold for all rows of a tile where `inside` does; false if one with a row is left in it. */
+static bool reduce_guard(const Contraction *c, const Expr *e, const Expr *row0, int64_t rows, const Expr *inside, const Expr **guard)
 {
     Kernel *k = c->k;
-    const Expr *tiles = round_up(k, c->row_size, rows);
-    if (rows == 1 || !run_is_free(c, 0, tiles->hi, rows))
-        return emit_row_loop(c, 0, c->row_size, 1, p, row_tile, tail); /* row by row: the guard is a branch */
+    if (e && e->kind == LX_AND) {
+        bool left = reduce_guard(c, e->arg[0], row0, rows, inside, guard);
+        return reduce_guard(c, e->arg[1], row0, rows, inside, guard) && left;
+    }
+    if (!e)
+        return true;
+    const Iter *r = kernel_iter(k, "r", 0, rows - 1);
+    const Expr *there = expr_replace_iter(k, e, c->row->u.loop.iter, lx_add(k, row0, lx_iter(k, r)));
+    bool asks = lx_uses_iter(there, r);
+    if (asks && lx_follows(k, there, inside))
+        return true;
+    *guard = lx_and(k, *guard, e);
+    return !asks;
+}
+
+/* A whole tile of rows where `inside` holds, under what is left of the guard then; NULL if a term of it still asks for the row. */
+static Stmt *whole_tile(const Contraction *c, const Expr *row0, int64_t rows, const Expr *inside, const Panel *p, RowTile *row_tile)
+{
+    const Expr *guard = NULL;
+    Stmt *tile = NULL, fold = *c->fold;
+    Contraction interior = *c;
+    if (!reduce_guard(c, c->fold->u.fold.guard, row0, rows, inside, &guard))
+        return NULL;
+    fold.u.fold.guard = guard;
+    interior.fold = &fold;
+    emit_tile(&interior, row0, rows, NULL, p, row_tile, &tile);
+    return tile;
+}
+
+/* As many rows as the run says: one loop over tiles. Up to `margin` rows before the end they are whole; the first may have borders of
+ * its own, which its constant rows decide. Those at the end decide row by row and may be cut off. */
+static Stmt **emit_sized_rows(const Contraction *c, int64_t rows, const Panel *p, RowTile *row_tile, Stmt **tail)
+{
+    enum { MOST_MARGIN = 8 };
+    Kernel *k = c->k;
+    const Expr *tiles = round_up(k, c->row_size, rows), *fits = NULL, *zero = lx_int(k, 0);
     const Iter *ti = kernel_iter(k, "m", 0, tiles->hi - 1);
-    const Expr *row0 = lx_mul(k, lx_iter(k, ti), rows), *left = lx_sub(k, c->row_size, row0);
-    Stmt *whole = NULL, *last = NULL;
-    emit_tile(c, row0, rows, NULL, p, row_tile, &whole);
-    emit_tile(c, row0, rows, left, p, row_tile, &last);
-    return ls_append(tail, ls_for(k, ti, lx_int(k, 0), tiles, 1, BIND_SEQ, if_fits(k, rows, left, whole, last)));
+    const Expr *m = lx_iter(k, ti), *row0 = lx_mul(k, m, rows), *left = lx_sub(k, c->row_size, row0), *later = lx_lt(k, zero, m);
+    Stmt *whole = NULL, *first = NULL, *part = NULL;
+    for (int64_t margin = 0; margin <= MOST_MARGIN && !whole && rows > 1; margin++) {
+        fits = lx_le(k, lx_int(k, rows + margin), left);
+        whole = whole_tile(c, row0, rows, fits, p, row_tile);
+        if (whole || !(whole = whole_tile(c, row0, rows, lx_and(k, later, fits), p, row_tile)))
+            continue;
+        Contraction border = *c;
+        Stmt fold = *c->fold;
+        border.fold = &fold;
+        fold.u.fold.guard = NULL;
+        reduce_guard(c, c->fold->u.fold.guard, zero, rows, lx_le(k, lx_int(k, rows + margin), c->row_size), &fold.u.fold.guard);
+        emit_tile(&border, zero, rows, NULL, p, row_tile, &first);
+    }
+    if (!whole)
+        return emit_row_loop(c, 0, c->row_size, 1, p, row_tile, tail);
+    emit_tile(c, row0, rows, left, p, row_tile, &part);
+    if (first)
+        whole = choose(k, later, whole, first);
+    return ls_append(tail, ls_for(k, ti, zero, tiles, 1, BIND_SEQ, choose(k, fits, whole, part)));
 }
 
 /* All rows of one panel. */
@@ -475,7 +523,7 @@ static Stmt *emit_sized_panels(const PanelBody *pb, int64_t width)
     const Expr *vectors = lx_min(k, round_up(k, left, LOOP_LANES), lx_int(k, width / LOOP_LANES));
     Stmt *whole = panel_body(pb, &(Panel){col0, width, NULL}), *part = panel_body(pb, &(Panel){at, LOOP_LANES, lx_sub(k, n, at)});
     part = ls_for(k, vi, lx_int(k, 0), vectors, 1, BIND_SEQ, part);
-    return ls_for(k, pi, lx_int(k, 0), panels, 1, BIND_SEQ, if_fits(k, width, left, whole, part));
+    return ls_for(k, pi, lx_int(k, 0), panels, 1, BIND_SEQ, choose(k, lx_le(k, lx_int(k, width), left), whole, part));
 }
 
 /* One loop over all panels; the last may be narrower. */
@@ -806,8 +854,8 @@ static bool tensorize_rows(Kernel *k, const TargetInfo *target)
     const Expr *row0 = lx_mul(k, lx_iter(k, ti), w.rows), *left = lx_sub(k, size, row0), *most = lx_int(k, w.rows);
     Stmt *tile = row_tile_body(k, &nest, contraction, target, row0, most, &row_tile);
     if (sized)
-        tile = if_fits(k, w.rows, left, tile,
-                       row_tile_body(k, &nest, contraction, target, row0, lx_min(k, left, most), &row_tile));
+        tile = choose(k, lx_le(k, most, left), tile,
+                      row_tile_body(k, &nest, contraction, target, row0, lx_min(k, left, most), &row_tile));
     tail = ls_append(tail, ls_for(k, ti, lx_int(k, 0), tiles, 1, BIND_SEQ, tile));
     if (!sized && n_rows % w.rows)
         ls_append(tail, row_tile_body(k, &nest, contraction, target, lx_int(k, n_rows / w.rows * w.rows),

@@ -201,6 +201,9 @@ expect 3 compile less.ig -o never.so
 says '\[driver_symbolic\]'
 expect 3 compile twice.ig -o never.so
 says '\[driver_range\]'
+expect 3 compile less.ig --dim N=1..9 -o never.so
+says '\[driver_negative\]'
+expect 0 compile less.ig --dim N=2..9 -o less.so
 expect 3 compile add.ig -o never.a
 says "give one for 'N'"
 expect 3 compile add.ig --dim N=100 -o never.so

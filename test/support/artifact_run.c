@@ -130,8 +130,19 @@ static const char *run_twice(Run *r)
     if (igata_entry_info(r->model, 0, &entry) != IGATA_OK || entry.inputs != c->n_in || entry.outputs != c->n_out)
         return "describes other inputs and outputs";
     void **io = ARENA_ARRAY(c->arena, void *, c->n_in + c->n_out + 1);
+    const int64_t **shapes = ARENA_ARRAY(c->arena, const int64_t *, c->n_in + 1);
+    int64_t *sizes = ARENA_ARRAY(c->arena, int64_t, entry.sizes + 1), dims[IR_MAX_RANK];
+    for (uint32_t i = 0; i < c->n_in; i++)
+        shapes[i] = c->in[i]->dim;
+    if (igata_sizes(r->model, 0, shapes, sizes) != IGATA_OK)
+        return "refuses the sizes of the inputs";
     for (uint32_t i = 0; i < c->n_in + c->n_out; i++)
         io[i] = r->io[i].data;
+    for (uint32_t i = 0; i < c->n_out; i++)
+        if (igata_shape(r->model, 0, c->n_in + i, sizes, dims) != IGATA_OK ||
+            memcmp(dims, c->want[i]->dim, c->want[i]->rank * sizeof *dims) != 0)
+            return arena_printf(c->arena, "tells another shape of output %u", i);
+    io[c->n_in + c->n_out] = sizes;
     r->workspace = guarded_make(igata_workspace(r->model, 0, c->threads), 0xFF);
     igata_pool *pool = NULL;
     if (c->threads > 1 && igata_pool_create(c->threads, 20, &pool) != IGATA_OK)

@@ -74,7 +74,7 @@ static const Case cases[] = {
     {"image",
      "sym H in [3, 20]\nsym W in [3, 33]\n"
      "weight @k : f32[2,1,3,3] = [1,-2,0.5,4,-0.25,3,1,2,-3,0.125,7,-1,2,0.5,1,-6,2,3]\n"
-     "entry func @main(%x : f32[1,1,H,W] \"x\") -> (\"y\", \"g\") {\n"
+     "entry func @main(%x : f32[1,1,H,W] \"x\") -> (\"y\", \"g\", \"a\") {\n"
      "  %k = const {weight=@k} : f32[2,1,3,3]\n"
      "  %c = conv %x, %k {stride=[1,1], pad_lo=[1,1], pad_hi=[1,1], dilation=[1,1], lhs_dilation=[1,1], groups=1, flip=false} : "
      "f32[1,2,H,W]\n"
@@ -82,7 +82,9 @@ static const Case cases[] = {
      "  %y = reduce_window %r {window=[1,1,3,3], stride=[1,1,1,1], pad_lo=[0,0,1,1], pad_hi=[0,0,1,1], dilation=[1,1,1,1], kind=max} : "
      "f32[1,2,H,W]\n"
      "  %g = mean %y {axes=[2,3]} : f32[1,2,1,1]\n"
-     "  yield %y, %g\n}\n",
+     "  %a = avg_pool %r {window=[1,1,3,3], stride=[1,1,2,1], pad_lo=[0,0,1,2], pad_hi=[0,0,1,1], dilation=[1,1,1,2], count_pad=false} : "
+     "f32[1,2,floordiv(H+1,2),W-1]\n"
+     "  yield %y, %g, %a\n}\n",
      {{3, 3}, {4, 17}, {15, 16}, {16, 15}, {19, 33}, {20, 33}}},
     {"gather",
      "sym N in [1, 40]\nsym M in [1, 9]\n"

@@ -343,8 +343,8 @@ static Val *resize_sized(const Resize *r, Val *x, uint32_t axis)
     int64_t low, high;
     dim_range(in, &low, &high);
     if (low < 1 || r->antialias || r->coordinate == CO_CROP)
-        return node_bad(r->n, "axis %u has a symbolic size; not supported there: sizes that may be 0, antialias, "
-                              "tf_crop_and_resize; or give input shapes", axis), NULL;
+        return node_bad(r->n, "axis %u has a symbolic size; not supported there: antialias, tf_crop_and_resize, sizes that may be 0; "
+                              "give input shapes, or ranges from 1", axis), NULL;
     AttrVal iota[3] = {attr_dtype(DT_F64), attr_dims(&out, 1), attr_int(0)};
     Sized s = {.b = r->n->b, .in = size_value(r->n->b, in), .out = size_value(r->n->b, out)};
     s.scale = r->scale[axis] != 0 ? number(&s, r->scale[axis]) : over(&s, s.out, s.in);
