@@ -257,7 +257,7 @@ static bool set_bound(igata_options *o, const char *key, const char *value, void
         "compiled (default), eager (a kernel per op, dispatched one by one), ref32 or f64 (the evaluator)")                         \
     ROW("opt-level", "0|1|2", set_opt_level, owner, "the same as -O0, -O1, -O2 (default)")                                          \
     ROW("shape", "NAME=1x512", set_shape, owner, "sizes of an input")                                                               \
-    ROW("dim", "NAME=N", set_dim, owner, "size of a symbol; NAME=LOW..HIGH: a program for all")                                             \
+    ROW("dim", "NAME=N", set_dim, owner, "size of a symbol; NAME=LOW..HIGH: one program for the range")                            \
     ROW("bound", "NAME=N", set_bound, owner, "largest value of a symbol")                                                           \
     ROW("input", "NAME", add_name, inputs, "an initializer that stays an input")                                                    \
     ROW("input-value", "NAME=1,2,3", set_value, owner, "an input becomes this constant; its value may decide shapes")               \

@@ -421,7 +421,7 @@ static bool reduce_guard(const Contraction *c, const Expr *e, const Expr *row0, 
     if (!e)
         return true;
     const Iter *r = kernel_iter(k, "r", 0, rows - 1);
-    const Expr *there = expr_replace_iter(k, e, c->row->u.loop.iter, lx_add(k, row0, lx_iter(k, r)));
+    const Expr *there = lx_replace_iter(k, e, c->row->u.loop.iter, lx_add(k, row0, lx_iter(k, r)));
     bool asks = lx_uses_iter(there, r);
     if (asks && lx_follows(k, there, inside))
         return true;
@@ -468,6 +468,8 @@ static Stmt **emit_sized_rows(const Contraction *c, int64_t rows, const Panel *p
     if (!whole)
         return emit_row_loop(c, 0, c->row_size, 1, p, row_tile, tail);
     emit_tile(c, row0, rows, left, p, row_tile, &part);
+    if (c->row_size->lo < 1) /* always so; what is proven of the tile needs it */
+        part = choose(k, lx_lt(k, zero, left), part, NULL);
     if (first)
         whole = choose(k, later, whole, first);
     return ls_append(tail, ls_for(k, ti, zero, tiles, 1, BIND_SEQ, choose(k, fits, whole, part)));
