@@ -443,6 +443,19 @@ static Stmt *whole_tile(const Contraction *c, const Expr *row0, int64_t rows, co
     return tile;
 }
 
+/* The last rows: a tile with places for all that may be left. Without a guard, which would make them large, also tiles of half the
+ * rows, and so on, for where fewer are left. */
+static Stmt *cut_tile(const Contraction *c, const Expr *row0, int64_t rows, const Expr *left, const Panel *p, RowTile *row_tile)
+{
+    Kernel *k = c->k;
+    Stmt *tile = NULL;
+    int64_t half = rows / 2;
+    emit_tile(c, row0, rows, left, p, row_tile, &tile);
+    if (c->fold->u.fold.guard || half == 0)
+        return tile;
+    return choose(k, lx_le(k, left, lx_int(k, half)), cut_tile(c, row0, half, left, p, row_tile), tile);
+}
+
 /* As many rows as the run says: one loop over tiles. Up to `margin` rows before the end they are whole; the first may have borders of
  * its own, which its constant rows decide. Those at the end decide row by row and may be cut off. */
 static Stmt **emit_sized_rows(const Contraction *c, int64_t rows, const Panel *p, RowTile *row_tile, Stmt **tail)
@@ -467,7 +480,7 @@ static Stmt **emit_sized_rows(const Contraction *c, int64_t rows, const Panel *p
     }
     if (!whole)
         return emit_row_loop(c, 0, c->row_size, 1, p, row_tile, tail);
-    emit_tile(c, row0, rows, left, p, row_tile, &part);
+    part = cut_tile(c, row0, rows, left, p, row_tile);
     if (c->row_size->lo < 1) /* always so; what is proven of the tile needs it */
         part = choose(k, lx_lt(k, zero, left), part, NULL);
     if (first)
