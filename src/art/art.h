@@ -46,6 +46,13 @@ typedef struct ArtPhase {
     uint32_t n_bufs; /* <= ART_MAX_BUFS */
 } ArtPhase;
 
+typedef struct ArtStep { /* as ArtRecStep */
+    ArtStepKind kind;
+    uint32_t phase, target, depth, flags, node;
+    int64_t bound;
+    ArtBuf counter, go, trip;
+} ArtStep;
+
 typedef struct ArtPlan { /* one buffer of the memory plan */
     const char *name;
     uint64_t offset, bytes;
@@ -65,6 +72,8 @@ typedef struct ArtBody {             /* an entry as one variant computes it */
     uint64_t scratch_bytes_per_slot; /* rounded up to ART_ALIGN here; 0: none */
     const ArtPhase *phases;
     uint32_t n_phases;
+    const ArtStep *steps; /* of control */
+    uint32_t n_steps;
     const ArtPlan *plan;
     uint32_t n_plan;
     uint64_t peak_bytes, lower_bound_bytes;

@@ -70,6 +70,7 @@ typedef struct Describe {
     VEC(ArtRecPlan) plan;
     VEC(ArtRecValue) states;
     VEC(ArtRecNode) nodes;
+    VEC(ArtRecStep) steps;
 } Describe;
 
 /* Equal texts are stored once: variants mostly say the same. */
@@ -141,12 +142,16 @@ static bool describe_entry(Describe *d, const ArtEntry *e)
            describe_values(d, e->outputs, e->n_outputs, "output");
 }
 
+static ArtRecBuf buf_record(const ArtBuf *b) { return (ArtRecBuf){.kind = b->kind, .index = b->index, .offset = b->offset}; }
+
 static bool describe_body(Describe *d, const ArtVariant *v, const ArtBody *body)
 {
     ArtRecBody rec = {.first_phase = d->phases.len,
                       .n_phases = body->n_phases,
                       .first_plan = d->plan.len,
                       .n_plan = body->n_plan,
+                      .first_step = d->steps.len,
+                      .n_steps = body->n_steps,
                       .workspace_bytes = art_round(body->workspace_bytes, ART_ALIGN),
                       .scratch_bytes = art_round(body->scratch_bytes_per_slot, ART_ALIGN),
                       .peak_bytes = body->peak_bytes,
@@ -162,9 +167,18 @@ static bool describe_body(Describe *d, const ArtVariant *v, const ArtBody *body)
         ArtRecPhase phase = {.kernel = p->kernel, .n_bufs = p->n_bufs, .first_buf = d->bufs.len, .tiles = p->tiles};
         vec_push(d->arena, &d->phases, phase);
         for (uint32_t b = 0; b < p->n_bufs; b++) {
-            ArtRecBuf buf = {.kind = p->bufs[b].kind, .index = p->bufs[b].index, .offset = p->bufs[b].offset};
+            ArtRecBuf buf = buf_record(&p->bufs[b]);
             vec_push(d->arena, &d->bufs, buf);
         }
+    }
+    for (uint32_t i = 0; i < body->n_steps; i++) {
+        const ArtStep *s = &body->steps[i];
+        if (s->depth >= ART_MAX_DEPTH)
+            return diag_report(d->ctx, 0, DIAG_art_limit,
+                               str_format(d->ctx, "branches and loops nest deeper than %d", ART_MAX_DEPTH));
+        ArtRecStep step = {s->kind, s->phase, s->target, s->depth, s->flags, s->node, s->bound,
+                           buf_record(&s->counter), buf_record(&s->go), buf_record(&s->trip)};
+        vec_push(d->arena, &d->steps, step);
     }
     for (uint32_t i = 0; i < body->n_plan; i++) {
         const ArtPlan *p = &body->plan[i];
@@ -226,6 +240,7 @@ static ArtHeader *assemble(Describe *d, ArtHeader *head)
         {&head->plan, d->plan.data, d->plan.len, sizeof(ArtRecPlan)},
         {&head->states, d->states.data, d->states.len, sizeof(ArtRecValue)},
         {&head->nodes, d->nodes.data, d->nodes.len, sizeof(ArtRecNode)},
+        {&head->steps, d->steps.data, d->steps.len, sizeof(ArtRecStep)},
         {&head->strings, d->strings.data, d->strings.len, 1},
     };
     uint64_t size = sizeof *head;

@@ -45,6 +45,19 @@ static ArtPhase *read_phases(Arena *arena, const ArtHeader *h, const ArtRecBody 
     return phases;
 }
 
+static ArtBuf read_buf(const ArtRecBuf *b) { return (ArtBuf){(ArtBufKind)b->kind, b->index, b->offset}; }
+
+static ArtStep *read_steps(Arena *arena, const ArtHeader *h, const ArtRecBody *e)
+{
+    ArtStep *steps = ARENA_ARRAY(arena, ArtStep, (size_t)e->n_steps + 1);
+    const ArtRecStep *recs = ART_TABLE(h, steps, ArtRecStep) + e->first_step;
+    for (uint32_t i = 0; i < e->n_steps; i++)
+        steps[i] = (ArtStep){(ArtStepKind)recs[i].kind, recs[i].phase, recs[i].target, recs[i].depth,
+                             recs[i].flags, recs[i].node, recs[i].bound, read_buf(&recs[i].counter),
+                             read_buf(&recs[i].go), read_buf(&recs[i].trip)};
+    return steps;
+}
+
 static ArtPlan *read_plan(Arena *arena, const ArtHeader *h, const ArtRecBody *e)
 {
     ArtPlan *plan = ARENA_ARRAY(arena, ArtPlan, (size_t)e->n_plan + 1);
@@ -92,6 +105,8 @@ static ArtBody *read_bodies(Arena *arena, const ArtHeader *h, const ArtRecVarian
                               .scratch_bytes_per_slot = rec->scratch_bytes,
                               .phases = read_phases(arena, h, rec),
                               .n_phases = rec->n_phases,
+                              .steps = read_steps(arena, h, rec),
+                              .n_steps = rec->n_steps,
                               .plan = read_plan(arena, h, rec),
                               .n_plan = rec->n_plan,
                               .peak_bytes = rec->peak_bytes,

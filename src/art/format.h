@@ -25,12 +25,13 @@
 
 #define ART_MAGIC "IGATA\r\n\032"
 #define ART_TRAILER_MAGIC "IGATAEND"
-#define ART_FORMAT_VERSION 3
+#define ART_FORMAT_VERSION 4
 #define ART_NOTE_NAME "igata" /* 6 bytes with NUL; the description starts 20 bytes into the note */
 #define ART_NOTE_TYPE 1
 #define ART_SYMBOL "igata_artifact"
 #define ART_MAX_BUFS 256 /* buffers of one phase: their addresses lie on the stack of a run (2 KB) */
 #define ART_MAX_RANK 64
+#define ART_MAX_DEPTH 32 /* of nested branches and loops: a run counts on its stack (512 bytes) */
 #define ART_MAX_SIZES 256 /* of one entry: their values lie on the stack where shapes are asked for (2 KB) */
 #define ART_ALIGN 64    /* of every io, workspace, state and scratch address */
 #define ART_FLAG_FTZ 1u /* subnormals are flushed while running (--ftz) */
@@ -87,7 +88,7 @@ typedef struct ArtRecEntry {
     uint32_t first_size, n_sizes, n_symbols, reserved;
 } ArtRecEntry;
 typedef struct ArtRecBody { /* an entry as one variant computes it */
-    uint32_t first_phase, n_phases, first_plan, n_plan;
+    uint32_t first_phase, n_phases, first_plan, n_plan, first_step, n_steps;
     uint64_t workspace_bytes, scratch_bytes; /* multiples of ART_ALIGN; scratch: one thread slot */
     uint64_t peak_bytes, lower_bound_bytes;
 } ArtRecBody;
@@ -99,6 +100,21 @@ typedef struct ArtRecBuf {
     uint32_t kind, index;
     uint64_t offset;
 } ArtRecBuf;
+/* Steps of control lie between the phases of a body and nest: IF .. ELSE .. END, LOOP .. NEXT. Who leaves the straight way goes on
+ * behind step `target`: an IF whose condition is false behind its ELSE, an ELSE behind its END, a LOOP that is not entered behind its
+ * NEXT, a NEXT that goes round behind its LOOP. */
+typedef enum ArtStepKind { ART_STEP_IF, ART_STEP_ELSE, ART_STEP_END, ART_STEP_LOOP, ART_STEP_NEXT, ART_STEP_KINDS } ArtStepKind;
+#define ART_STEP_GO 1u   /* LOOP, NEXT: goes on only if the bool at `go` is true */
+#define ART_STEP_TRIP 2u /* LOOP: at most as often as the s64 at `trip` says */
+#define ART_STEP_CUT 4u  /* LOOP: to reach the bound is an error of node `node`, code ART_ERROR_STEPS */
+#define ART_ERROR_STEPS 2u
+typedef struct ArtRecStep {
+    uint32_t kind, phase; /* goes before this phase of the body; ascending */
+    uint32_t target, depth; /* depth: constructs around it */
+    uint32_t flags, node;
+    int64_t bound;                 /* LOOP: trips are never more */
+    ArtRecBuf counter, go, trip;   /* counter: s64 in the workspace, the trip as kernels see it; go: also the condition of an IF */
+} ArtRecStep;
 typedef struct ArtRecKernel {
     ArtText symbol, nodes, line, classes;
     int32_t code; /* address of the function minus address of the header */
@@ -136,7 +152,7 @@ typedef struct ArtHeader {
     uint64_t build_id; /* first 8 bytes of the build id, to tell a mapped file from the loaded one */
     ArtText igata_version, triple, opt_level, reserved;
     ArtRef strings, entries, values, dims, bodies, phases, bufs, kernels, variants, weight_list, plan, states, nodes;
-    ArtRef bounds, dim_sizes, sizes;
+    ArtRef bounds, dim_sizes, sizes, steps;
     uint8_t model_sha256[32], options_sha256[32], compiler_sha256[32];
 } ArtHeader;
 typedef struct ArtTrailer {
@@ -144,11 +160,11 @@ typedef struct ArtTrailer {
     uint8_t sha256[32];
 } ArtTrailer;
 
-_Static_assert(sizeof(ArtRecValue) == 32 && sizeof(ArtRecEntry) == 32 && sizeof(ArtRecBody) == 48, "file format");
+_Static_assert(sizeof(ArtRecValue) == 32 && sizeof(ArtRecEntry) == 32 && sizeof(ArtRecBody) == 56, "file format");
 _Static_assert(sizeof(ArtRecPhase) == 24 && sizeof(ArtRecBuf) == 16 && sizeof(ArtRecKernel) == 40, "file format");
 _Static_assert(sizeof(ArtRecVariant) == 24 && sizeof(ArtRecWeight) == 24 && sizeof(ArtRecPlan) == 32, "file format");
-_Static_assert(sizeof(ArtRecNode) == 8 && sizeof(ArtRecSize) == 32, "file format");
-_Static_assert(sizeof(ArtHeader) == 312 && sizeof(ArtTrailer) == 40, "file format");
+_Static_assert(sizeof(ArtRecNode) == 8 && sizeof(ArtRecSize) == 32 && sizeof(ArtRecStep) == 80, "file format");
+_Static_assert(sizeof(ArtHeader) == 320 && sizeof(ArtTrailer) == 40, "file format");
 
 /* CPU features a variant may require. The numbers are part of the format. CPUID places: Intel SDM vol. 2A, CPUID. */
 #define ART_CPU_X86_FEATURES(F)                                                                                        \
@@ -317,6 +333,63 @@ static inline bool art_check_phase(const ArtHeader *h, const ArtRecVariant *v, c
     return true;
 }
 
+/* Whether a step of control may read (or count in) `bytes` at this place. */
+static inline bool art_check_word(const ArtHeader *h, const ArtRecEntry *e, const ArtRecBody *body, const ArtRecBuf *b,
+                                  uint64_t bytes)
+{
+    const ArtRecValue *values = ART_TABLE(h, values, ArtRecValue) + e->first_value;
+    uint64_t limit = 0;
+    if (b->kind == ART_WORKSPACE)
+        limit = body->workspace_bytes;
+    else if (b->kind == ART_WEIGHTS)
+        limit = h->weights_bytes;
+    else if (b->kind == ART_INPUT && b->index < e->n_inputs)
+        limit = values[b->index].bytes;
+    else if (b->kind == ART_OUTPUT && b->index < e->n_outputs)
+        limit = values[e->n_inputs + b->index].bytes;
+    return b->offset % bytes == 0 && art_in(b->offset, bytes, limit);
+}
+
+/* Whether the steps of a body nest. Then every way through them ends: a way goes back only from a NEXT to its own LOOP, which
+ * `bound` limits, and a LOOP is begun anew only by way of a loop around it. */
+static inline bool art_check_steps(const ArtHeader *h, const ArtRecEntry *e, const ArtRecBody *body)
+{
+    if (!art_in(body->first_step, body->n_steps, h->steps.count))
+        return false;
+    const ArtRecStep *step = ART_TABLE(h, steps, ArtRecStep) + body->first_step;
+    uint32_t open[ART_MAX_DEPTH], depth = 0;
+    for (uint32_t i = 0; i < body->n_steps; i++) {
+        const ArtRecStep *s = &step[i];
+        bool begins = s->kind == ART_STEP_IF || s->kind == ART_STEP_LOOP;
+        if (s->kind >= ART_STEP_KINDS || s->phase > body->n_phases || (i > 0 && s->phase < step[i - 1].phase) ||
+            s->target >= body->n_steps || (begins ? depth == ART_MAX_DEPTH || s->target <= i : depth == 0))
+            return false;
+        if ((s->kind == ART_STEP_IF || s->flags & ART_STEP_GO) && !art_check_word(h, e, body, &s->go, 1))
+            return false;
+        if (s->flags & ART_STEP_TRIP && !art_check_word(h, e, body, &s->trip, 8))
+            return false;
+        if (begins) {
+            open[depth++] = i;
+        } else {
+            const ArtRecStep *top = &step[open[depth - 1]];
+            ArtStepKind first = s->kind == ART_STEP_NEXT ? ART_STEP_LOOP : s->kind == ART_STEP_END ? ART_STEP_ELSE : ART_STEP_IF;
+            if (top->kind != (uint32_t)first || top->target != i || (s->kind == ART_STEP_NEXT && s->target != open[depth - 1]))
+                return false;
+            if (s->kind == ART_STEP_ELSE)
+                open[depth - 1] = i;
+            else
+                depth--;
+            if (s->kind == ART_STEP_ELSE && s->target <= i)
+                return false;
+        }
+        bool loops = s->kind == ART_STEP_LOOP || s->kind == ART_STEP_NEXT;
+        if (loops && (s->depth != depth - (s->kind == ART_STEP_LOOP) || s->counter.kind != ART_WORKSPACE ||
+                      !art_check_word(h, e, body, &s->counter, 8)))
+            return false;
+    }
+    return depth == 0;
+}
+
 static inline bool art_check_body(const ArtHeader *h, const ArtRecVariant *v, const ArtRecEntry *e,
                                   const ArtRecBody *body)
 {
@@ -328,7 +401,7 @@ static inline bool art_check_body(const ArtHeader *h, const ArtRecVariant *v, co
     for (uint32_t i = 0; i < body->n_phases; i++)
         if (!art_check_phase(h, v, e, body, ART_TABLE(h, phases, ArtRecPhase) + body->first_phase + i))
             return false;
-    return true;
+    return art_check_steps(h, e, body);
 }
 
 /* Needs the entries to have been checked. */
@@ -374,7 +447,7 @@ static inline bool art_check_tables(const ArtHeader *h)
            art_check_table(h, h->values, sizeof(ArtRecValue), 8) && art_check_table(h, h->dims, 8, 8) &&
            art_check_table(h, h->bounds, 8, 8) && art_check_table(h, h->dim_sizes, 4, 8) &&
            h->bounds.count == h->dims.count && h->dim_sizes.count == h->dims.count &&
-           art_check_table(h, h->sizes, sizeof(ArtRecSize), 8) &&
+           art_check_table(h, h->sizes, sizeof(ArtRecSize), 8) && art_check_table(h, h->steps, sizeof(ArtRecStep), 8) &&
            art_check_table(h, h->bodies, sizeof(ArtRecBody), 8) &&
            art_check_table(h, h->phases, sizeof(ArtRecPhase), 8) && art_check_table(h, h->bufs, sizeof(ArtRecBuf), 8) &&
            art_check_table(h, h->kernels, sizeof(ArtRecKernel), 8) &&

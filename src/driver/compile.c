@@ -174,20 +174,27 @@ static bool may_be_negative(const Type *type)
     return lo < 0;
 }
 
-static bool shapes_are_ready(Context *ctx, const Func *func, bool eager)
+static bool region_is_ready(Context *ctx, const Func *func, const Region *region)
 {
     bool ok = true;
-    for (uint32_t i = 0; i < func->body->params.len; i++)
-        ok &= input_is_ready(ctx, func, i, eager);
-    if (!ok)
-        return false;
-    REGION_FOREACH(node, func->body)
+    REGION_FOREACH(node, region) {
         for (uint32_t i = 0; i < node->n_out; i++)
             if (may_be_negative(node->out[i].type))
                 ok = diag_report(ctx, node->loc, DIAG_driver_negative, op_info[node->op].name, type_text(func, node->out[i].type));
             else if (!type_is_ready(func, node->out[i].type))
                 ok = diag_report(ctx, node->loc, DIAG_driver_dynamic, op_info[node->op].name, type_text(func, node->out[i].type));
+        for (uint32_t r = 0; r < node->n_region; r++)
+            ok &= region_is_ready(ctx, func, node->region[r]);
+    }
     return ok;
+}
+
+static bool shapes_are_ready(Context *ctx, const Func *func, bool eager)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < func->body->params.len; i++)
+        ok &= input_is_ready(ctx, func, i, eager);
+    return ok && region_is_ready(ctx, func, func->body);
 }
 
 static bool schedule_variant(Program *p, const TargetInfo *target, int64_t n_optional, bool *stopped)

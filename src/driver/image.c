@@ -258,6 +258,27 @@ static const ArtPhase *phases(Weights *w, const Schedule *s)
     return list;
 }
 
+static ArtBuf word(const Storage *st)
+{
+    return st ? (ArtBuf){buf_kind(st->kind), st->index, st->kind == SLOT_WORKSPACE ? st->offset : 0} : (ArtBuf){ART_WORKSPACE, 0, 0};
+}
+
+static const ArtStep *steps(Arena *arena, const Schedule *s)
+{
+    static const ArtStepKind kind[] = {
+        [STEP_IF] = ART_STEP_IF, [STEP_ELSE] = ART_STEP_ELSE, [STEP_END] = ART_STEP_END,
+        [STEP_LOOP] = ART_STEP_LOOP, [STEP_NEXT] = ART_STEP_NEXT,
+    };
+    ArtStep *list = ARENA_ARRAY(arena, ArtStep, s->steps.len + 1);
+    for (uint32_t i = 0; i < s->steps.len; i++) {
+        const Step *step = &s->steps.data[i];
+        uint32_t flags = (step->go ? ART_STEP_GO : 0) | (step->trip ? ART_STEP_TRIP : 0) | (step->cut ? ART_STEP_CUT : 0);
+        list[i] = (ArtStep){kind[step->kind], step->group, step->target, step->depth, flags, step->node->id, step->bound,
+                            word(step->counter), word(step->go), word(step->trip)};
+    }
+    return list;
+}
+
 static const ArtKernel *kernels(Arena *arena, const Program *p, const Schedule *s)
 {
     ArtKernel *list = ARENA_ARRAY(arena, ArtKernel, s->kernels.len + 1);
@@ -292,6 +313,8 @@ static const ArtBody *body(Weights *w, const Schedule *s)
                    .scratch_bytes_per_slot = s->scratch_bytes,
                    .phases = phases(w, s),
                    .n_phases = s->phases.len,
+                   .steps = steps(w->arena, s),
+                   .n_steps = s->steps.len,
                    .peak_bytes = s->peak_bytes,
                    .lower_bound_bytes = s->lower_bound_bytes};
     b->plan = plan(w->arena, s, &b->n_plan);
@@ -360,6 +383,12 @@ static const ArtNode *nodes(Arena *arena, const Program *p, uint32_t *n)
 {
     Map *noted = map_create(arena);
     Named named = {.arena = arena};
+    for (uint32_t v = 0; v < p->n_variants; v++) {
+        const Schedule *s = p->variant[v].schedule;
+        for (uint32_t i = 0; i < s->steps.len; i++)
+            if (s->steps.data[i].cut)
+                map_set(noted, s->steps.data[i].node->id, noted);
+    }
     for (uint32_t v = 0; v < p->n_variants; v++)
         for (uint32_t k = 0; k < p->variant[v].schedule->kernels.len; k++)
             note_checks(p->variant[v].schedule->kernels.data[k]->body, arena, noted);

@@ -111,6 +111,7 @@ typedef bool LowerFn(LowerArgs *args); /* false after reporting what cannot be c
 /* Every type of args->node is a tensor of an element type that kernels can hold, and its sizes are numbers or known when the
  * kernel runs; else reports. */
 bool lower_ready(LowerArgs *args);
+bool lower_fail(LowerArgs *args, const char *why); /* reports that the node is not compiled; false */
 
 /* ---- composites ------------------------------------------------------------------------------------------------------ */
 

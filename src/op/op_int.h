@@ -66,7 +66,6 @@ bool sh_window_op(ShapeArgs *args, DType result);
 /* A size or a Dim attribute as an index expression. */
 const Expr *lower_dim(const LowerArgs *args, const Dim *dim);
 const Expr *lower_size(const LowerArgs *args, uint32_t operand, uint32_t axis);
-bool lower_fail(LowerArgs *args, const char *why);
 const Type *lower_type(const LowerArgs *args, uint32_t operand);
 /* An s64 value expression of an index loaded from operand `in`: negative values count from the end, the range is
  * checked with the node's error code and clamped to [0, size). */

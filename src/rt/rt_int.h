@@ -15,6 +15,7 @@ struct igata_model {
     const ArtRecValue *values;
     const ArtRecPhase *phases;
     const ArtRecBuf *bufs;
+    const ArtRecStep *steps;
     const ArtRecKernel *kernels; /* of the chosen variant */
     const ArtRecVariant *variant;
     const uint8_t *weights;
@@ -51,38 +52,47 @@ static inline ArtKernelFn *rt_kernel(const igata_model *model, uint32_t kernel)
     return code.function;
 }
 
+/* The address of a buffer for thread slot `slot`. */
+static inline void *rt_address(const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, const ArtRecBuf *buf,
+                               unsigned slot)
+{
+    switch (buf->kind) {
+    case ART_WORKSPACE:
+        return run->workspace + buf->offset;
+    case ART_SCRATCH:
+        return run->workspace + body->workspace_bytes + slot * body->scratch_bytes + buf->offset;
+    case ART_INPUT:
+        return (uint8_t *)run->io[buf->index] + buf->offset;
+    case ART_OUTPUT:
+        return (uint8_t *)run->io[entry->n_inputs + buf->index] + buf->offset;
+    case ART_STATE:
+        return run->state + buf->offset;
+    case ART_SIZES:
+        return run->io[entry->n_inputs + entry->n_outputs];
+    default:
+        return (uint8_t *)(uintptr_t)run->model->weights + buf->offset; /* only ever read */
+    }
+}
+
 /* The addresses of a phase's buffers for thread slot `slot`; art_check has bounded n_bufs. */
 static inline void rt_resolve(const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, const ArtRecPhase *phase,
                               unsigned slot, void **out)
 {
     const ArtRecBuf *bufs = run->model->bufs + phase->first_buf;
-    for (uint32_t i = 0; i < phase->n_bufs; i++) {
-        uint64_t offset = bufs[i].offset;
-        switch (bufs[i].kind) {
-        case ART_WORKSPACE:
-            out[i] = run->workspace + offset;
-            break;
-        case ART_SCRATCH:
-            out[i] = run->workspace + body->workspace_bytes + slot * body->scratch_bytes + offset;
-            break;
-        case ART_INPUT:
-            out[i] = (uint8_t *)run->io[bufs[i].index] + offset;
-            break;
-        case ART_OUTPUT:
-            out[i] = (uint8_t *)run->io[entry->n_inputs + bufs[i].index] + offset;
-            break;
-        case ART_STATE:
-            out[i] = run->state + offset;
-            break;
-        case ART_SIZES:
-            out[i] = run->io[entry->n_inputs + entry->n_outputs];
-            break;
-        default:
-            out[i] = (uint8_t *)(uintptr_t)run->model->weights + offset;
-            break; /* only ever read */
-        }
-    }
+    for (uint32_t i = 0; i < phase->n_bufs; i++)
+        out[i] = rt_address(run, entry, body, &bufs[i], slot);
 }
+
+/* Where a run is among the steps of control; counts are its own, so that no kernel can make a loop endless. */
+typedef struct RtControl {
+    uint32_t step; /* the next one */
+    int64_t count[ART_MAX_DEPTH], limit[ART_MAX_DEPTH];
+} RtControl;
+
+/* Takes the steps that lie before `phase`: the phase to run now, n_phases at the end. An error of a step goes to *error, if that
+ * is 0. */
+uint32_t rt_control(RtControl *control, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,
+                    uint64_t *error);
 
 /* ---- floating-point environment (numerics.md: round to nearest, no traps, subnormals kept unless asked)
  * --------------- */

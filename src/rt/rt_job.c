@@ -40,9 +40,12 @@ struct igata_job {
     const ArtRecBody *body;
     const ArtRecEntry *entry;
     RtRun run;
+    RtControl control; /* of whoever ends a phase */
     uint32_t refreshed; /* the tag when slots were last given a new one */
     igata_job_options options;
 };
+
+static uint64_t pack(uint32_t high, uint32_t low) { return (uint64_t)high << 32 | low; }
 
 typedef struct Worker {
     igata_job *job;
@@ -56,8 +59,6 @@ typedef struct Phase {
     uint32_t tag, units;
     uint64_t group; /* tiles a unit */
 } Phase;
-
-static uint64_t pack(uint32_t high, uint32_t low) { return (uint64_t)high << 32 | low; }
 
 size_t igata_job_bytes(unsigned threads)
 {
@@ -99,6 +100,17 @@ static void refresh_slots(igata_job *job, uint32_t tag)
     job->refreshed = tag;
 }
 
+/* The value of `cur` that starts `phase`, or whatever the steps before it lead to: one thread takes them, so all go the same way. */
+static uint64_t next_phase(igata_job *job, uint32_t tag, uint32_t phase)
+{
+    uint64_t error = 0, none = 0;
+    refresh_slots(job, tag);
+    uint32_t next = rt_control(&job->control, &job->run, job->entry, job->body, phase, &error);
+    if (error)
+        atomic_compare_exchange_strong_explicit(&job->error, &none, error, memory_order_relaxed, memory_order_relaxed);
+    return pack(tag, next < job->body->n_phases ? next : END);
+}
+
 igata_status igata_job_begin(igata_job *job, const igata_model *model, size_t entry, void *const io[], void *workspace,
                              void *state)
 {
@@ -111,13 +123,13 @@ igata_status igata_job_begin(igata_job *job, const igata_model *model, size_t en
     if ((uint32_t)cur != END)
         return IGATA_E_BUSY;
     uint32_t tag = (uint32_t)(cur >> 32) + 1;
-    refresh_slots(job, tag);
     job->body = &model->bodies[entry];
     job->entry = &model->entries[entry];
     job->run = (RtRun){model, io, workspace, state};
     atomic_store_explicit(&job->error, 0, memory_order_relaxed);
     atomic_store_explicit(&job->phases, model->phases + job->body->first_phase, memory_order_release);
-    atomic_store_explicit(&job->cur, pack(tag, job->body->n_phases ? 0 : END), memory_order_release);
+    job->control.step = 0;
+    atomic_store_explicit(&job->cur, next_phase(job, tag, 0), memory_order_release);
     return IGATA_OK;
 }
 
@@ -223,7 +235,7 @@ igata_status igata_work(igata_job *job, unsigned slot)
         uint32_t got = work_on(&w, &phase);
         if (got && atomic_fetch_add_explicit(&job->done, got, memory_order_acq_rel) + got == phase.units) {
             atomic_store_explicit(&job->done, 0, memory_order_relaxed);
-            w.cur = pack(phase.tag + 1, index + 1 < job->body->n_phases ? index + 1 : END);
+            w.cur = next_phase(job, phase.tag + 1, index + 1);
             atomic_store_explicit(&job->cur, w.cur, memory_order_release);
         } else {
             wait_phase(&w);

@@ -186,6 +186,7 @@ static igata_status open_checked(const char *path, const igata_open_options *o, 
     model->values = ART_TABLE(h, values, ArtRecValue);
     model->phases = ART_TABLE(h, phases, ArtRecPhase);
     model->bufs = ART_TABLE(h, bufs, ArtRecBuf);
+    model->steps = ART_TABLE(h, steps, ArtRecStep);
     model->variant = ART_TABLE(h, variants, ArtRecVariant) + chosen;
     model->bodies = ART_TABLE(h, bodies, ArtRecBody) + model->variant->first_body;
     model->kernels = ART_TABLE(h, kernels, ArtRecKernel) + model->variant->first_kernel;

@@ -221,6 +221,55 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
     return all % ART_ALIGN ? IGATA_E_ALIGN : check_sizes(model, e, e->n_symbols ? io[n] : NULL);
 }
 
+/* Whether a loop goes round; makes its count visible to kernels. */
+static bool goes_on(RtControl *c, const ArtRecStep *s, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body)
+{
+    if (c->count[s->depth] >= c->limit[s->depth] ||
+        (s->flags & ART_STEP_GO && !*(const uint8_t *)rt_address(run, entry, body, &s->go, 0)))
+        return false;
+    memcpy(rt_address(run, entry, body, &s->counter, 0), &c->count[s->depth], sizeof c->count[s->depth]);
+    return true;
+}
+
+uint32_t rt_control(RtControl *c, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,
+                    uint64_t *error)
+{
+    const ArtRecStep *step = run->model->steps + body->first_step;
+    while (c->step < body->n_steps && step[c->step].phase == phase) {
+        const ArtRecStep *s = &step[c->step];
+        bool straight = true;
+        switch (s->kind) {
+        case ART_STEP_IF:
+            straight = *(const uint8_t *)rt_address(run, entry, body, &s->go, 0);
+            break;
+        case ART_STEP_ELSE:
+            straight = false;
+            break;
+        case ART_STEP_LOOP:
+            c->count[s->depth] = 0;
+            c->limit[s->depth] = s->bound;
+            if (s->flags & ART_STEP_TRIP) {
+                int64_t trip;
+                memcpy(&trip, rt_address(run, entry, body, &s->trip, 0), sizeof trip);
+                c->limit[s->depth] = trip < s->bound ? trip : s->bound;
+            }
+            straight = goes_on(c, s, run, entry, body);
+            break;
+        case ART_STEP_NEXT:
+            if (++c->count[s->depth] == step[s->target].bound && step[s->target].flags & ART_STEP_CUT && *error == 0 &&
+                (!(s->flags & ART_STEP_GO) || *(const uint8_t *)rt_address(run, entry, body, &s->go, 0)))
+                *error = (uint64_t)step[s->target].node << 8 | ART_ERROR_STEPS;
+            straight = !goes_on(c, s, run, entry, body);
+            break;
+        default:
+            break;
+        }
+        c->step = straight ? c->step + 1 : s->target + 1;
+        phase = straight ? phase : step[s->target].phase;
+    }
+    return phase;
+}
+
 igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
                               uint64_t *error)
 {
@@ -234,9 +283,12 @@ igata_status igata_run_report(const igata_model *model, size_t entry, void *cons
     RtRun run = {model, io, workspace, state};
     uint64_t word = 0;
     void *bufs[ART_MAX_BUFS];
+    const ArtRecEntry *e = &model->entries[entry];
+    RtControl control;
     unsigned old = rt_fp_enter(model->fp_mode);
-    for (uint32_t i = 0; i < body->n_phases; i++) {
-        rt_resolve(&run, &model->entries[entry], body, &phases[i], 0, bufs);
+    control.step = 0;
+    for (uint32_t i = 0; (i = rt_control(&control, &run, e, body, i, &word)) < body->n_phases; i++) {
+        rt_resolve(&run, e, body, &phases[i], 0, bufs);
         rt_kernel(model, phases[i].kernel)(bufs, 0, (int64_t)phases[i].tiles, &word);
     }
     rt_fp_leave(old, model->fp_mode);

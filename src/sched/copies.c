@@ -31,7 +31,7 @@ static bool is_void(Group *g)
     if (g->reads.len != 1 || g->writes.len != 1)
         return false;
     const Storage *from = g->reads.data[0], *to = g->writes.data[0];
-    return from->kind == SLOT_WORKSPACE && !from->in_place && from->bytes == to->bytes &&
+    return !from->merged && !to->merged && from->kind == SLOT_WORKSPACE && !from->in_place && from->bytes == to->bytes &&
            from->val->type->dtype == to->val->type->dtype &&
            ((to->kind == SLOT_OUTPUT && type_is_static(to->val->type)) || to->kind == SLOT_WORKSPACE) &&
            copies_in_place(g, from, to);
@@ -39,8 +39,10 @@ static bool is_void(Group *g)
 
 void sched_drop_copies(Schedule *s)
 {
-    uint32_t kept = 0;
+    uint32_t kept = 0, step = 0;
     for (uint32_t i = 0; i < s->groups.len; i++) {
+        for (; step < s->steps.len && s->steps.data[step].group == i; step++)
+            s->steps.data[step].group = kept;
         Group *g = s->groups.data[i];
         if (!is_void(g)) {
             s->groups.data[kept++] = g;
@@ -61,5 +63,7 @@ void sched_drop_copies(Schedule *s)
             to->in_place = from;
         }
     }
+    for (; step < s->steps.len; step++)
+        s->steps.data[step].group = kept;
     s->groups.len = kept;
 }

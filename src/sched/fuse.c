@@ -29,6 +29,8 @@ typedef struct Fuse {
     Map *group_of;  /* node id -> Group */
     Map *seen;      /* scratch of depends_on: node id */
     uint64_t stamp;
+    Map *names;     /* of kernels */
+    uint32_t depth; /* of steps around the region at hand */
 } Fuse;
 
 static Group *in_group(const Fuse *f, const Node *node) { return node ? map_get(f->group_of, node->id) : NULL; }
@@ -257,7 +259,8 @@ static void join(Fuse *f, Group *g, Node *node)
 static void grow(Fuse *f, Group *g)
 {
     const Node *anchor = g->nodes.data[0];
-    if (op_info[anchor->op].kind == OK_OPAQUE || anchor->op == OP_concat) /* op-switch: lowered to the whole kernel */
+    OpKind kind = op_info[anchor->op].kind;
+    if (kind == OK_OPAQUE || kind == OK_CONTROL || anchor->op == OP_concat) /* op-switch: lowered to the whole kernel */
         return;
     uint32_t row_axes = group_row_axes(anchor);
     for (;;) {
@@ -350,7 +353,7 @@ static bool needs_memory(Fuse *f, Node *node)
     for (const Use *use = val->uses; use; use = use->next) {
         const Node *user = use->user;
         OpKind kind = op_info[user->op].kind;
-        if (kind == OK_OPAQUE || kind == OK_CONTROL)
+        if (kind == OK_OPAQUE || kind == OK_CONTROL || control_is_last(user))
             return true;
         if (kind == OK_CONTRACT && computed_by_map(f, val) && !fills_a_panel(f, user, val))
             return true;
@@ -398,9 +401,21 @@ static void sort_nodes(Node **nodes, uint32_t n) /* insertion sort: groups are s
 
 /* ---- order, results, names ------------------------------------------------------------------------------------------- */
 
-static void collect_reads(Fuse *f, Group *g, const Node *node, const Val *val)
+static void add_read(Fuse *f, Group *g, const Val *val)
 {
-    (void)node;
+    Storage *st = sched_storage_add(f->s, val);
+    for (uint32_t i = 0; i < g->reads.len; i++)
+        if (g->reads.data[i] == st)
+            return;
+    vec_push(f->s->arena, &g->reads, st);
+}
+
+static void collect_reads(Fuse *f, Group *g, const Val *val)
+{
+    const Val *counter;
+    val = control_origin(val, &counter);
+    if (counter)
+        add_read(f, g, counter);
     const Node *def = val->def;
     Group *owner = in_group(f, def);
     if (owner == g)
@@ -408,14 +423,10 @@ static void collect_reads(Fuse *f, Group *g, const Node *node, const Val *val)
     if (def && !owner) { /* inlined */
         for (uint32_t i = 0; i < def->n_in; i++)
             if (def->in[i].val)
-                collect_reads(f, g, def, def->in[i].val);
+                collect_reads(f, g, def->in[i].val);
         return;
     }
-    Storage *st = sched_storage_add(f->s, val);
-    for (uint32_t i = 0; i < g->reads.len; i++)
-        if (g->reads.data[i] == st)
-            return;
-    vec_push(f->s->arena, &g->reads, st);
+    add_read(f, g, val);
 }
 
 static void find_results(Fuse *f, Group *g)
@@ -437,22 +448,32 @@ static Node *last_node(const Group *g) { return g->nodes.data[g->nodes.len - 1];
 
 typedef VEC(Group *) GroupVec;
 
+static void place_group(Fuse *f, Group *g, Map *placed, GroupVec *order);
+
+static void place_source(Fuse *f, const Group *g, const Val *val, Map *placed, GroupVec *order)
+{
+    const Node *def = val ? val->def : NULL;
+    Group *owner = in_group(f, def);
+    if (owner && owner != g)
+        place_group(f, owner, placed, order);
+    for (uint32_t i = 0; def && !owner && i < def->n_in; i++)
+        place_source(f, g, def->in[i].val, placed, order);
+}
+
 /* Emits g after every group it reads from. */
 static void place_group(Fuse *f, Group *g, Map *placed, GroupVec *order)
 {
     if (map_has(placed, KEY(g)))
         return;
     map_set(placed, KEY(g), g);
-    for (uint32_t i = 0; i < g->reads.len; i++) {
-        const Node *def = g->reads.data[i]->val->def;
-        if (def)
-            place_group(f, in_group(f, def), placed, order);
-    }
+    for (uint32_t n = 0; n < g->nodes.len; n++)
+        for (uint32_t i = 0; i < g->nodes.data[n]->n_in; i++)
+            place_source(f, g, g->nodes.data[n]->in[i].val, placed, order);
     vec_push(f->s->arena, order, g);
 }
 
 /* A kernel is named by its first node, and its last if that is another: "fc1_gelu". */
-static void name_group(Fuse *f, Group *g, Map *names)
+static void name_group(Fuse *f, Group *g)
 {
     Context *ctx = f->s->ctx;
     Arena *arena = f->s->arena;
@@ -471,76 +492,167 @@ static void name_group(Fuse *f, Group *g, Map *names)
     if (base[0] >= '0' && base[0] <= '9')
         base = str_format(ctx, "k%s", base);
     Str name = base;
-    for (int i = 2; map_has(names, KEY(name)); i++)
+    for (int i = 2; map_has(f->names, KEY(name)); i++)
         name = str_format(ctx, "%s_%d", base, i);
-    map_set(names, KEY(name), g);
+    map_set(f->names, KEY(name), g);
     g->name = name;
 }
 
-static void finish(Fuse *f)
+static void find_memory(Fuse *f, Group *g)
 {
     Schedule *s = f->s;
-    for (uint32_t i = 0; i < s->groups.len; i++) {
-        Group *g = s->groups.data[i];
-        sort_nodes(g->nodes.data, g->nodes.len);
-        find_results(f, g);
-        for (uint32_t n = 0; n < g->nodes.len; n++)
-            for (uint32_t j = 0; j < g->nodes.data[n]->n_in; j++)
-                if (g->nodes.data[n]->in[j].val)
-                    collect_reads(f, g, g->nodes.data[n], g->nodes.data[n]->in[j].val);
-        for (uint32_t r = 0; r < g->results.len; r++) {
-            Storage *st = sched_storage_add(s, g->results.data[r]);
-            vec_push(s->arena, &g->writes, st);
-        }
+    sort_nodes(g->nodes.data, g->nodes.len);
+    find_results(f, g);
+    for (uint32_t n = 0; n < g->nodes.len; n++) {
+        const Node *node = g->nodes.data[n];
+        const Val *stack = control_stack(node);
+        for (uint32_t j = 0; j < node->n_in; j++)
+            if (node->in[j].val)
+                collect_reads(f, g, node->in[j].val);
+        if (stack)
+            add_read(f, g, stack);
     }
-    for (uint32_t i = 1; i < s->groups.len; i++) /* program order of the last node, as far as reads allow */
-        for (uint32_t j = i; j > 0 && ir_before(last_node(s->groups.data[j]), last_node(s->groups.data[j - 1])); j--) {
+    for (uint32_t r = 0; r < g->results.len; r++) {
+        Storage *st = sched_storage_add(s, g->results.data[r]);
+        vec_push(s->arena, &g->writes, st);
+    }
+}
+
+/* The groups from the `first` on, by the program order of their last nodes, as far as reads allow; those that end a trip come last. */
+static GroupVec order_groups(Fuse *f, uint32_t first)
+{
+    Schedule *s = f->s;
+    GroupVec order = {0};
+    Map *placed = map_create(s->arena);
+    for (uint32_t i = first + 1; i < s->groups.len; i++)
+        for (uint32_t j = i; j > first && ir_before(last_node(s->groups.data[j]), last_node(s->groups.data[j - 1])); j--) {
             Group *t = s->groups.data[j];
             s->groups.data[j] = s->groups.data[j - 1];
             s->groups.data[j - 1] = t;
         }
-    GroupVec order = {0};
-    Map *placed = map_create(s->arena), *names = map_create(s->arena);
-    for (uint32_t i = 0; i < s->groups.len; i++)
+    for (uint32_t i = first; i < s->groups.len; i++)
+        if (!control_is_last(s->groups.data[i]->nodes.data[0]))
+            place_group(f, s->groups.data[i], placed, &order);
+    for (uint32_t i = first; i < s->groups.len; i++)
         place_group(f, s->groups.data[i], placed, &order);
-    for (uint32_t i = 0; i < order.len; i++)
-        name_group(f, order.data[i], names);
-    for (uint32_t i = 0; i < order.len; i++)
-        s->groups.data[i] = order.data[i];
+    return order;
+}
+
+static void group_region(Fuse *f, Region *body, bool fused);
+
+static uint32_t add_step(Fuse *f, Step step)
+{
+    step.group = f->s->groups.len;
+    step.depth = f->depth;
+    vec_push(f->s->arena, &f->s->steps, step);
+    return f->s->steps.len - 1;
+}
+
+static void emit_if(Fuse *f, const Node *node, bool fused)
+{
+    Storage *go = control_word(f->s, ir_in(node, 0));
+    uint32_t first = add_step(f, (Step){STEP_IF, .node = node, .go = go});
+    f->depth++;
+    group_region(f, node->region[0], fused);
+    f->depth--;
+    uint32_t middle = add_step(f, (Step){STEP_ELSE, .node = node});
+    f->depth++;
+    group_region(f, node->region[1], fused);
+    f->depth--;
+    uint32_t end = add_step(f, (Step){STEP_END, .node = node});
+    f->s->steps.data[first].target = middle;
+    f->s->steps.data[middle].target = f->s->steps.data[end].target = end;
+}
+
+static void emit_loop(Fuse *f, const Node *node, bool fused)
+{
+    const Region *body = node->region[0];
+    bool fixed, scans = node_int(node, AN_n_scanned) > 0;
+    Step step = {STEP_LOOP, .node = node, .bound = control_trips(node, &fixed), .cut = !node->in[0].val && !scans};
+    step.counter = sched_storage_add(f->s, body->params.data[0]);
+    step.go = control_word(f->s, node->in[1].val);
+    step.trip = control_word(f->s, node->in[0].val);
+    uint32_t first = add_step(f, step);
+    f->depth++;
+    group_region(f, node->region[0], fused);
+    f->depth--;
+    step = (Step){STEP_NEXT, .node = node, .counter = step.counter, .go = control_word(f->s, body->last->in[0].val), .target = first};
+    f->s->steps.data[first].target = add_step(f, step);
+}
+
+static void emit_control(Fuse *f, const Node *node, bool fused)
+{
+    if (!control_is_ready(f->s, node, f->options->eager))
+        return;
+    if (node->op == OP_loop) /* op-switch: structure */
+        emit_loop(f, node, fused);
+    else if (control_word(f->s, ir_in(node, 0)))
+        emit_if(f, node, fused);
+    else
+        group_region(f, node->region[control_is_true(ir_in(node, 0)) ? 0 : 1], fused);
+}
+
+/* Groups of nodes without fusion, or grown from anchors. */
+static void find_groups(Fuse *f, Region *body, bool fused)
+{
+    REGION_FOREACH(node, body)
+        if (control_is_last(node))
+            new_group(f, node);
+    if (!fused) {
+        REGION_FOREACH(node, body)
+            if (node != body->last && op_info[node->op].kind != OK_SOURCE && !in_group(f, node))
+                new_group(f, node);
+        return;
+    }
+    REGION_FOREACH(node, body)
+        if (is_anchor(node) && !in_group(f, node))
+            grow(f, new_group(f, node));
+    REGION_FOREACH(node, body)
+        if (op_info[node->op].kind == OK_CONTRACT)
+            materialise_map_operands(f, node);
+    /* A later decision can make an earlier node needed, so from the last to the first; growth goes forward. */
+    for (Node *node = body->last->prev; node; node = node->prev)
+        if (!in_group(f, node) && needs_memory(f, node))
+            new_group(f, node);
+    if (f->options->eager)
+        REGION_FOREACH(node, body)
+            if (node != body->last && !in_group(f, node) && op_info[node->op].kind == OK_MAP)
+                grow(f, new_group(f, node));
+}
+
+/* Appends the kernels of a region, with steps of control around those of its own regions. */
+static void group_region(Fuse *f, Region *body, bool fused)
+{
+    Schedule *s = f->s;
+    uint32_t first = s->groups.len;
+    find_groups(f, body, fused);
+    for (uint32_t i = 0; !body->node && i < func_n_out(s->func); i++) { /* outputs that are sources: a kernel writes them */
+        Val *out = func_out(s->func, i);
+        if (out->def && !in_group(f, out->def))
+            new_group(f, out->def);
+    }
+    for (uint32_t i = first; i < s->groups.len; i++)
+        find_memory(f, s->groups.data[i]);
+    GroupVec order = order_groups(f, first);
+    s->groups.len = first;
+    for (uint32_t i = 0; i < order.len; i++) {
+        Group *g = order.data[i];
+        if (g->nodes.data[0]->n_region) {
+            emit_control(f, g->nodes.data[0], fused);
+            continue;
+        }
+        name_group(f, g);
+        vec_push(s->arena, &s->groups, g);
+    }
 }
 
 void sched_make_groups(Schedule *s, const PassOptions *options, bool fused)
 {
-    Fuse f = {.s = s, .options = options, .group_of = map_create(s->arena), .seen = map_create(s->arena)};
+    Fuse f = {.s = s, .options = options, .group_of = map_create(s->arena), .seen = map_create(s->arena),
+              .names = map_create(s->arena)};
     s->group_of = f.group_of;
-    Region *body = s->func->body;
-    if (!fused) {
-        REGION_FOREACH(node, body)
-            if (node != body->last && op_info[node->op].kind != OK_SOURCE)
-                new_group(&f, node);
-    } else {
-        REGION_FOREACH(node, body)
-            if (is_anchor(node) && !in_group(&f, node))
-                grow(&f, new_group(&f, node));
-        REGION_FOREACH(node, body)
-            if (op_info[node->op].kind == OK_CONTRACT)
-                materialise_map_operands(&f, node);
-        /* A later decision can make an earlier node needed, so from the last to the first; growth goes forward. */
-        for (Node *node = body->last->prev; node; node = node->prev)
-            if (!in_group(&f, node) && needs_memory(&f, node))
-                new_group(&f, node);
-        if (options->eager)
-            REGION_FOREACH(node, body)
-                if (node != body->last && !in_group(&f, node) && op_info[node->op].kind == OK_MAP)
-                    grow(&f, new_group(&f, node));
-    }
-    /* outputs that are sources: a kernel writes them */
-    for (uint32_t i = 0; i < func_n_out(s->func); i++) {
-        Val *out = func_out(s->func, i);
-        if (out->def && !in_group(&f, out->def))
-            new_group(&f, out->def);
-    }
-    finish(&f);
+    control_bind(s, s->func->body);
+    group_region(&f, s->func->body, fused);
 }
 
 bool pass_fuse(PassCtx *pc, Unit *unit)

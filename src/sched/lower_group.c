@@ -259,9 +259,31 @@ static const Expr *inline_map(Lower *l, const Node *node, const Expr *const *ind
     return args.value;
 }
 
+/* The trip of the loop that the counter belongs to, as an index into `size` elements. */
+static const Expr *trip_index(Lower *l, const Val *counter, int64_t size)
+{
+    Buf *buf = storage_buf(l, sched_storage_of(l->s, counter));
+    return lx_index(l->k, lx_load(l->k, buf, NULL, NULL, NULL), 0, size > 0 ? size - 1 : 0);
+}
+
+/* A region's parameter: what it stands for. */
+static const Expr *param_at(Lower *l, const Val *origin, const Val *counter, const Expr *const *index)
+{
+    const Expr *element[IR_MAX_RANK];
+    if (!counter)
+        return value_at(l, origin, index);
+    element[0] = trip_index(l, counter, type_bound(origin->type, 0));
+    for (uint32_t i = 1; i < origin->type->rank; i++)
+        element[i] = index[i - 1];
+    return value_at(l, origin, element);
+}
+
 static const Expr *compute_at(Lower *l, const Val *val, const Expr *const *index)
 {
     const Node *def = val->def;
+    const Val *counter, *origin = control_origin(val, &counter);
+    if (origin != val)
+        return param_at(l, origin, counter, index);
     if (def && is_mine(l, def)) {
         const Var *var = map_get(l->var, def->id);
         if (var)
@@ -359,7 +381,13 @@ static void store_value(Lower *l, const Node *node, const Expr *const *index, bo
     const Expr *value = value_at(l, val, index);
     if (is_result(l, val)) {
         Buf *buf = storage_buf(l, sched_storage_of(l->s, val));
-        append(l, ls_store(l->k, buf, index, value, NULL));
+        const Val *stack = control_stack(node);
+        const Expr *element[IR_MAX_RANK];
+        for (uint32_t i = 0; stack && i < val->type->rank; i++)
+            element[1 + i] = index[i];
+        if (stack)
+            element[0] = trip_index(l, stack, buf->dim[0]);
+        append(l, ls_store(l->k, buf, stack ? element : index, value, NULL));
         if (stage)
             map_set(l->staged, node->id, buf);
     } else if (stage) {
@@ -780,7 +808,7 @@ static bool lower_group(Schedule *s, Group *g)
 bool pass_lower(PassCtx *pc, Unit *unit)
 {
     Schedule *s = unit->schedule;
-    if (!s->groups.len)
+    if (!s->groups.len && !s->steps.len)
         sched_make_groups(s, pc->options, false);
     for (uint32_t i = 0; i < s->groups.len; i++)
         lower_group(s, s->groups.data[i]); /* reports; every group is tried, so that all unsupported nodes are named */

@@ -27,19 +27,79 @@ static Storage *block_of(Storage *st)
     return st;
 }
 
+/* Before kernel `p`, or at it. */
+static void touch(Storage *st, uint32_t p)
+{
+    if (!st)
+        return;
+    st->first = p < st->first ? p : st->first;
+    st->last = p > st->last ? p : st->last;
+}
+
+/* What lives across a border of a loop lives over the whole of it. */
+static bool stretch_over(Schedule *s, uint32_t begin, uint32_t end)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < s->storages.len; i++) {
+        Storage *st = s->storages.data[i];
+        uint32_t first = st->first, last = st->last;
+        if (first < begin && last >= begin && last < end)
+            st->last = end;
+        if (first <= end && last > end && first > begin)
+            st->first = begin;
+        st->merged |= first < begin ? last >= begin : first <= end && last > end;
+        changed |= st->first != first || st->last != last;
+    }
+    return changed;
+}
+
+static void stretch_over_loops(Schedule *s)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < s->steps.len; i++) {
+            const Step *step = &s->steps.data[i];
+            uint32_t end = s->steps.data[step->target].group;
+            if (step->kind == STEP_LOOP && end > step->group)
+                changed |= stretch_over(s, step->group, end - 1);
+        }
+    }
+}
+
+static void touch_words(Schedule *s)
+{
+    uint32_t most = s->groups.len ? s->groups.len - 1 : 0;
+    for (uint32_t i = 0; i < s->steps.len; i++) {
+        const Step *step = &s->steps.data[i];
+        bool next = step->kind == STEP_NEXT && step->group > 0;
+        uint32_t p = step->group - next < most ? step->group - next : most;
+        touch(step->counter, p);
+        touch(step->go, p);
+        touch(step->trip, p);
+    }
+}
+
 static void find_lifetimes(Schedule *s)
 {
-    for (uint32_t i = 0; i < s->storages.len; i++)
-        s->storages.data[i]->first = s->storages.data[i]->last = 0;
+    for (uint32_t i = 0; i < s->storages.len; i++) {
+        s->storages.data[i]->first = s->storages.data[i]->merged ? UINT32_MAX : 0;
+        s->storages.data[i]->last = 0;
+    }
     for (uint32_t p = 0; p < s->groups.len; p++) {
         Group *g = s->groups.data[p];
         for (uint32_t i = 0; i < g->writes.len; i++) {
-            g->writes.data[i]->first = p;
-            g->writes.data[i]->last = p;
+            if (!g->writes.data[i]->merged)
+                g->writes.data[i]->first = p;
+            touch(g->writes.data[i], p);
         }
         for (uint32_t i = 0; i < g->reads.len; i++)
-            g->reads.data[i]->last = p;
+            touch(g->reads.data[i], p);
     }
+    touch_words(s);
+    for (uint32_t i = 0; i < s->storages.len; i++)
+        if (s->storages.data[i]->first > s->storages.data[i]->last) /* nothing touches it */
+            s->storages.data[i]->first = s->storages.data[i]->last;
+    stretch_over_loops(s);
     for (uint32_t i = 0; i < s->storages.len; i++) { /* void copies */
         Storage *st = s->storages.data[i], *block = block_of(st);
         if (st != block && st->last > block->last)
@@ -117,14 +177,14 @@ static void merge_in_place(Schedule *s)
         Group *g = s->groups.data[p];
         for (uint32_t w = 0; w < g->writes.len; w++) {
             Storage *new = g->writes.data[w];
-            if (new->kind != SLOT_WORKSPACE || new->in_place)
+            if (new->kind != SLOT_WORKSPACE || new->in_place || new->merged)
                 continue;
             for (uint32_t r = 0; r < g->reads.len && !new->in_place; r++) {
                 Storage *old = g->reads.data[r], *block = block_of(old);
                 bool taken = false;
                 for (uint32_t o = 0; o < g->writes.len; o++)
                     taken |= g->writes.data[o] != new && g->writes.data[o]->in_place && block_of(g->writes.data[o]) == block;
-                if (old->kind == SLOT_WORKSPACE && old->last == p && block->last <= p && !taken && may_share(g, old, new)) {
+                if (old->kind == SLOT_WORKSPACE && !old->merged && old->last == p && block->last <= p && !taken && may_share(g, old, new)) {
                     new->in_place = old;
                     block->last = new->last;
                 }

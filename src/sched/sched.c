@@ -52,7 +52,7 @@ Storage *sched_storage_add(Schedule *s, const Val *val)
         order[i] = i;
     }
     storage_set_order(st, order);
-    if (!val->def) {
+    if (!val->def && !val->region->node) {
         st->kind = SLOT_INPUT;
         st->index = val->out;
         st->name = s->func->in_names[val->out];
@@ -120,6 +120,7 @@ Schedule *sched_create(Context *ctx, Module *module, Func *func)
     s->group_of = map_create(arena);
     s->storage_of = map_create(arena);
     find_syms(s);
+    control_add_copies(s, s->func->body);
     copy_shared_outputs(s);
     return s;
 }
@@ -237,6 +238,23 @@ static void print_storages(Text *text, const char *what, Storage *const *st, uin
         text_addf(text, "%s%s%%%s", i ? ", " : what, i ? "" : " ", st[i]->name);
 }
 
+static void print_steps(Text *text, const Schedule *s)
+{
+    static const char *const kind[] = {"if", "else", "end", "loop", "next"};
+    for (uint32_t i = 0; i < s->steps.len; i++) {
+        const Step *step = &s->steps.data[i];
+        text_addf(text, "step %u: before group %u, %s", i, step->group, kind[step->kind]);
+        if (step->go)
+            text_addf(text, " %%%s", step->go->name);
+        if (step->kind == STEP_LOOP) {
+            text_addf(text, " %%%s < %" PRId64, step->counter->name, step->bound);
+            if (step->trip)
+                text_addf(text, ", %%%s", step->trip->name);
+        }
+        text_addf(text, ", else behind step %u\n", step->target);
+    }
+}
+
 void sched_print(Text *text, const Schedule *s)
 {
     text_addf(text, "schedule @%s: %u kernels\n", s->func->name, s->groups.len);
@@ -252,6 +270,7 @@ void sched_print(Text *text, const Schedule *s)
             text_add(text, "\n");
         }
     }
+    print_steps(text, s);
     for (uint32_t i = 0; i < s->storages.len; i++) {
         const Storage *st = s->storages.data[i];
         text_addf(text, "storage %%%s: ", st->name);
@@ -279,7 +298,7 @@ static bool reads_are_ready(const Schedule *s)
         const Group *g = s->groups.data[i];
         for (uint32_t r = 0; r < g->reads.len; r++) {
             const Node *def = g->reads.data[r]->val->def;
-            bool ready = !def;
+            bool ready = !def || g->reads.data[r]->merged;
             for (uint32_t j = 0; j < i && !ready; j++)
                 ready = sched_group_of(s, def) == s->groups.data[j];
             if (!ready)

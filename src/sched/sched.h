@@ -27,6 +27,7 @@ typedef struct Storage {
     uint64_t offset;             /* in the workspace, set by plan */
     uint32_t first, last;        /* phases that touch it */
     struct Storage *in_place;    /* shares the bytes of this one, or NULL */
+    bool merged; /* written from several places of the program, or kept from trip to trip of a loop: shares with nothing */
 } Storage;
 
 /* Nodes computed by one kernel. */
@@ -63,6 +64,18 @@ typedef struct Phase {
     const char *arith; /* arithmetic class */
 } Phase;
 
+/* A step of control (art/format.h): a branch or a loop around kernels. */
+typedef enum StepKind { STEP_IF, STEP_ELSE, STEP_END, STEP_LOOP, STEP_NEXT } StepKind;
+typedef struct Step {
+    StepKind kind;
+    const Node *node;       /* if or loop */
+    uint32_t group;         /* goes before this one */
+    uint32_t target, depth; /* the step it leads behind; constructs around it */
+    Storage *counter, *go, *trip; /* NULL: none */
+    int64_t bound;          /* of trips */
+    bool cut;               /* to reach the bound is an error */
+} Step;
+
 struct Schedule {
     Context *ctx;
     Arena *arena;
@@ -71,6 +84,7 @@ struct Schedule {
     const Sym *const *syms; /* that the inputs' sizes have, in order of appearance: what a run is told */
     uint32_t n_syms;
     VEC(Group *) groups;
+    VEC(Step) steps;
     VEC(Storage *) storages;
     Map *group_of;   /* node id -> Group; absent: inlined where it is used */
     Map *storage_of; /* value id -> Storage */

@@ -19,6 +19,24 @@ void sched_make_groups(Schedule *s, const PassOptions *options, bool fused);
 /* Which axes of a group's results are rows (one trip of the row loops computes all content of a row) */
 uint32_t group_row_axes(const Node *anchor); /* bit i: axis i is a row axis */
 
+/* control.c: values across the borders of regions */
+/* Every value that enters or leaves a region in memory gets a node of its own that copies it there. */
+void control_add_copies(Schedule *s, Region *body);
+/* Gives results of if and loop, carried values and counters their storages. */
+void control_bind(Schedule *s, const Region *region);
+/* What a region's parameter stands for: itself (inputs, carried values, counters), or a value outside of the region. An element of
+ * a scanned value also has the counter that picks it; else that is NULL. */
+const Val *control_origin(const Val *val, const Val **counter);
+/* The counter of the loop in whose stacked results this copy lies, or NULL. */
+const Val *control_stack(const Node *copy);
+/* Copies that come last in a trip: values for the next one, and elements of stacks. */
+bool control_is_last(const Node *node);
+/* Reports loops that cannot be compiled. */
+bool control_is_ready(Schedule *s, const Node *node, bool eager);
+bool control_is_true(const Val *val); /* known to be; absent: true */
+Storage *control_word(Schedule *s, const Val *val); /* a condition or a trip count; NULL: known or absent */
+int64_t control_trips(const Node *loop, bool *fixed); /* the most; fixed: exactly so many */
+
 /* copies.c */
 void sched_drop_copies(Schedule *s); /* removes kernels that would copy a value onto itself */
 
