@@ -45,15 +45,6 @@ static const ArtPlan *plan_of(const ArtBody *e, uint64_t offset, uint32_t phase,
     return found;
 }
 
-static bool output_was_written(const ArtBody *e, uint32_t index, uint32_t before)
-{
-    for (uint32_t p = 0; p < before; p++)
-        for (uint32_t b = 0; b < e->phases[p].n_bufs; b++)
-            if (e->phases[p].bufs[b].kind == ART_OUTPUT && e->phases[p].bufs[b].index == index)
-                return true;
-    return false;
-}
-
 /* Two buffers of a phase at one place are a value read and the one that replaces it. */
 static bool is_replaced(const ArtPhase *phase, uint32_t b)
 {
@@ -63,26 +54,70 @@ static bool is_replaced(const ArtPhase *phase, uint32_t b)
     return false;
 }
 
-static Operand operand_of(const Listing *l, uint32_t p, uint32_t b)
+/* What lies in a buffer while phase p runs. replaced: another buffer of the phase takes its place. */
+static Operand operand_at(const Listing *l, const ArtBuf *buf, uint32_t p, bool replaced)
 {
     const ArtEntry *e = l->entry;
-    const ArtBody *body = l->body;
-    const ArtBuf *buf = &body->phases[p].bufs[b];
     const ArtImage *image = &l->info->image;
     if (buf->kind == ART_INPUT)
         return (Operand){'%', buf->index < e->n_inputs ? e->inputs[buf->index].name : "?", false};
     if (buf->kind == ART_OUTPUT)
-        return (Operand){'%', buf->index < e->n_outputs ? e->outputs[buf->index].name : "?",
-                         !output_was_written(body, buf->index, p)};
+        return (Operand){'%', buf->index < e->n_outputs ? e->outputs[buf->index].name : "?", buf->written};
     if (buf->kind == ART_STATE)
         return (Operand){'%', buf->index < image->n_states ? image->states[buf->index].name : "?", false};
     if (buf->kind == ART_WEIGHTS)
         for (uint32_t i = 0; i < image->n_weights; i++)
             if (buf->offset >= image->weights[i].offset && buf->offset < image->weights[i].offset + image->weights[i].bytes)
                 return (Operand){'@', image->weights[i].name, false};
-    bool before = is_replaced(&body->phases[p], b);
-    const ArtPlan *plan = buf->kind == ART_WORKSPACE ? plan_of(body, buf->offset, p, before) : NULL;
-    return plan ? (Operand){'%', plan->name, plan->first == p} : (Operand){0};
+    const ArtPlan *plan = buf->kind == ART_WORKSPACE ? plan_of(l->body, buf->offset, p, replaced) : NULL;
+    return plan ? (Operand){'%', plan->name, buf->written} : (Operand){0};
+}
+
+static Operand operand_of(const Listing *l, uint32_t p, uint32_t b)
+{
+    const ArtPhase *phase = &l->body->phases[p];
+    return operand_at(l, &phase->bufs[b], p, is_replaced(phase, b));
+}
+
+/* ---- steps of control --------------------------------------------------------------------------------------------------- */
+
+static const char *word_of(const Listing *l, const ArtStep *s, const ArtBuf *word)
+{
+    uint32_t p = s->kind == ART_STEP_NEXT && s->phase > 0 ? s->phase - 1 : s->phase; /* what the trip computed last */
+    const char *name = operand_at(l, word, p < l->body->n_phases || p == 0 ? p : p - 1, false).name;
+    return name ? name : "?";
+}
+
+static void add_step(Listing *l, const ArtStep *s)
+{
+    Text *text = &l->text;
+    text_addf(text, "%*s", 2 * (int)s->depth, "");
+    if (s->kind == ART_STEP_IF) {
+        text_addf(text, "if %%%s {", word_of(l, s, &s->go));
+    } else if (s->kind == ART_STEP_LOOP) {
+        text_add(text, "loop");
+        if (s->bound < INT64_MAX)
+            text_addf(text, " %" PRId64 " times", s->bound);
+        if (s->flags & ART_STEP_TRIP)
+            text_addf(text, "%s %%%s times", s->bound < INT64_MAX ? "," : "", word_of(l, s, &s->trip));
+        text_addf(text, "%s%s {", s->flags & ART_STEP_GO ? " if %" : "", s->flags & ART_STEP_GO ? word_of(l, s, &s->go) : "");
+    } else if (s->kind == ART_STEP_NEXT && s->flags & ART_STEP_GO) {
+        text_addf(text, "} while %%%s", word_of(l, s, &s->go));
+    } else {
+        text_add(text, s->kind == ART_STEP_ELSE ? "} else {" : "}");
+    }
+    text_add(text, "\n");
+}
+
+/* Steps from *step on that lie before the phase. Returns how deep it lies. */
+static uint32_t add_steps(Listing *l, uint32_t *step, uint32_t phase, uint32_t depth)
+{
+    for (; *step < l->body->n_steps && l->body->steps[*step].phase == phase; ++*step) {
+        const ArtStep *s = &l->body->steps[*step];
+        add_step(l, s);
+        depth = s->depth + (s->kind == ART_STEP_IF || s->kind == ART_STEP_ELSE || s->kind == ART_STEP_LOOP);
+    }
+    return depth;
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------------------ */
@@ -168,8 +203,13 @@ static void add_entry(Listing *l)
         add_type(&l->text, e, &e->inputs[i]);
         text_add(&l->text, "\n");
     }
-    for (uint32_t p = 0; p < body->n_phases; p++)
+    uint32_t step = 0, depth = 0;
+    for (uint32_t p = 0; p < body->n_phases; p++) {
+        depth = add_steps(l, &step, p, depth);
+        text_addf(&l->text, "%*s", 2 * (int)depth, "");
         add_line(l, p);
+    }
+    add_steps(l, &step, body->n_phases, depth);
     for (uint32_t i = 0; i < e->n_outputs; i++) {
         text_addf(&l->text, "out %%%s : ", e->outputs[i].name);
         add_type(&l->text, e, &e->outputs[i]);
@@ -276,6 +316,31 @@ static void json_plan(Text *text, const ArtBody *e)
     text_add(text, "]}");
 }
 
+static void json_word(Listing *l, const char *key, const char *name)
+{
+    text_add(&l->text, ", ");
+    add_field(&l->text, key, name);
+}
+
+static void json_steps(Listing *l)
+{
+    static const char *const kind[] = {"if", "else", "end", "loop", "next"};
+    text_add(&l->text, "\"steps\": [");
+    for (uint32_t i = 0; i < l->body->n_steps; i++) {
+        const ArtStep *s = &l->body->steps[i];
+        text_addf(&l->text, "%s{\"kind\": \"%s\", \"phase\": %u, \"target\": %u, \"depth\": %u", i ? ", " : "", kind[s->kind], s->phase,
+                  s->target, s->depth);
+        if (s->kind == ART_STEP_LOOP)
+            text_addf(&l->text, ", \"bound\": %" PRId64, s->bound);
+        if (s->flags & ART_STEP_TRIP)
+            json_word(l, "trip", word_of(l, s, &s->trip));
+        if (s->flags & ART_STEP_GO)
+            json_word(l, "go", word_of(l, s, &s->go));
+        text_add(&l->text, "}");
+    }
+    text_add(&l->text, "], ");
+}
+
 /* Names of the operands of a phase with the sigil, written here or not; each once. */
 static void json_operands(Listing *l, uint32_t p, const char *key, char sigil, bool written)
 {
@@ -326,6 +391,7 @@ static void json_entries(Listing *l)
         for (uint32_t p = 0; p < l->body->n_phases; p++)
             json_phase(l, p);
         text_add(&l->text, "], ");
+        json_steps(l);
         json_plan(&l->text, l->body);
         text_add(&l->text, "}");
     }

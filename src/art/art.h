@@ -37,6 +37,7 @@ typedef struct ArtBuf {
     ArtBufKind kind;
     uint32_t index; /* INPUT, OUTPUT: number of the input or output; WEIGHTS, STATE: number in its list (informative) */
     uint64_t offset; /* from the start of the workspace, slot scratch, io buffer, weights segment or state block */
+    bool written;    /* the kernel stores to it */
 } ArtBuf;
 
 typedef struct ArtPhase {

@@ -142,7 +142,7 @@ static bool describe_entry(Describe *d, const ArtEntry *e)
            describe_values(d, e->outputs, e->n_outputs, "output");
 }
 
-static ArtRecBuf buf_record(const ArtBuf *b) { return (ArtRecBuf){.kind = b->kind, .index = b->index, .offset = b->offset}; }
+static ArtRecBuf buf_record(const ArtBuf *b) { return (ArtRecBuf){(uint16_t)b->kind, b->written, b->index, b->offset}; }
 
 static bool describe_body(Describe *d, const ArtVariant *v, const ArtBody *body)
 {

@@ -31,6 +31,8 @@ static ArtValue *read_values(Arena *arena, const ArtHeader *h, const ArtRecValue
     return values;
 }
 
+static ArtBuf read_buf(const ArtRecBuf *b) { return (ArtBuf){(ArtBufKind)b->kind, b->index, b->offset, b->written != 0}; }
+
 static ArtPhase *read_phases(Arena *arena, const ArtHeader *h, const ArtRecBody *e)
 {
     ArtPhase *phases = ARENA_ARRAY(arena, ArtPhase, (size_t)e->n_phases + 1);
@@ -39,13 +41,11 @@ static ArtPhase *read_phases(Arena *arena, const ArtHeader *h, const ArtRecBody 
         ArtBuf *bufs = ARENA_ARRAY(arena, ArtBuf, (size_t)recs[i].n_bufs + 1);
         const ArtRecBuf *rec = ART_TABLE(h, bufs, ArtRecBuf) + recs[i].first_buf;
         for (uint32_t b = 0; b < recs[i].n_bufs; b++)
-            bufs[b] = (ArtBuf){(ArtBufKind)rec[b].kind, rec[b].index, rec[b].offset};
+            bufs[b] = read_buf(&rec[b]);
         phases[i] = (ArtPhase){recs[i].kernel, recs[i].tiles, bufs, recs[i].n_bufs};
     }
     return phases;
 }
-
-static ArtBuf read_buf(const ArtRecBuf *b) { return (ArtBuf){(ArtBufKind)b->kind, b->index, b->offset}; }
 
 static ArtStep *read_steps(Arena *arena, const ArtHeader *h, const ArtRecBody *e)
 {

@@ -97,7 +97,8 @@ typedef struct ArtRecPhase {
     uint64_t tiles; /* >= 1, <= INT64_MAX */
 } ArtRecPhase;
 typedef struct ArtRecBuf {
-    uint32_t kind, index;
+    uint16_t kind, written; /* written: the kernel stores to it */
+    uint32_t index;
     uint64_t offset;
 } ArtRecBuf;
 /* Steps of control lie between the phases of a body and nest: IF .. ELSE .. END, LOOP .. NEXT. Who leaves the straight way goes on

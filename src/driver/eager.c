@@ -47,7 +47,7 @@ static const ArtPhase *phase_of(Context *ctx, Arena *arena, const Phase *phase, 
         }
         int64_t out = position(g->writes.data, g->writes.len, buf->val), in = position(g->reads.data, g->reads.len, buf->val);
         IG_CHECK(ctx, out >= 0 || in >= 0);
-        bufs[i] = (ArtBuf){out >= 0 ? ART_OUTPUT : ART_INPUT, (uint32_t)(out >= 0 ? out : in), 0};
+        bufs[i] = (ArtBuf){out >= 0 ? ART_OUTPUT : ART_INPUT, (uint32_t)(out >= 0 ? out : in), 0, out >= 0};
     }
     ArtPhase *made = ARENA_NEW(arena, ArtPhase);
     *made = (ArtPhase){.kernel = phase->kernel, .tiles = (uint64_t)phase->tiles, .bufs = bufs, .n_bufs = n};

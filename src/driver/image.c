@@ -241,6 +241,14 @@ static const ArtWeight *weight_list(const Weights *w)
 
 /* ---- one variant ---------------------------------------------------------------------------------------------------------------- */
 
+static bool writes(const Group *g, const Buf *buf)
+{
+    for (uint32_t i = 0; i < g->writes.len; i++)
+        if (buf->space == BUF_ARG && g->writes.data[i]->val == buf->val)
+            return true;
+    return false;
+}
+
 static const ArtPhase *phases(Weights *w, const Schedule *s)
 {
     ArtPhase *list = ARENA_ARRAY(w->arena, ArtPhase, s->phases.len + 1);
@@ -251,7 +259,8 @@ static const ArtPhase *phases(Weights *w, const Schedule *s)
         for (uint32_t i = 0; i < n; i++) {
             const Slot *slot = &phase->slots[i];
             uint64_t offset = slot->kind == SLOT_WEIGHTS ? moved_offset(w, s, slot->offset) : slot->offset;
-            bufs[i] = (ArtBuf){buf_kind(slot->kind), slot->index, offset};
+            bool written = writes(phase->group, phase->group->kernel->bufs.data[i]);
+            bufs[i] = (ArtBuf){buf_kind(slot->kind), slot->index, offset, written};
         }
         list[p] = (ArtPhase){.kernel = phase->kernel, .tiles = (uint64_t)phase->tiles, .bufs = bufs, .n_bufs = n};
     }
@@ -260,7 +269,7 @@ static const ArtPhase *phases(Weights *w, const Schedule *s)
 
 static ArtBuf word(const Storage *st)
 {
-    return st ? (ArtBuf){buf_kind(st->kind), st->index, st->kind == SLOT_WORKSPACE ? st->offset : 0} : (ArtBuf){ART_WORKSPACE, 0, 0};
+    return st ? (ArtBuf){.kind = buf_kind(st->kind), .index = st->index, .offset = st->kind == SLOT_WORKSPACE ? st->offset : 0} : (ArtBuf){0};
 }
 
 static const ArtStep *steps(Arena *arena, const Schedule *s)

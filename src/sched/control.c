@@ -80,7 +80,7 @@ static bool has_no_place(const Val *val)
 }
 
 /* A value that copies at the end of a trip overwrite. */
-static bool is_volatile(const Val *val)
+static bool is_carried(const Val *val)
 {
     const Node *owner = val->def ? NULL : val->region->node;
     return is_loop(owner) && val->out >= 1 && val->out <= form_of(owner).n_carried;
@@ -115,13 +115,13 @@ static void add_loop_copies(Schedule *s, Node *loop)
         if (counter)
             copy_operand(s, loop, 2 + f.n_carried + i);
     }
-    if (!is_known(yield->in[0].val) && (is_volatile(ir_in(yield, 0)) || has_no_place(ir_in(yield, 0))))
+    if (!is_known(yield->in[0].val) && (is_carried(ir_in(yield, 0)) || has_no_place(ir_in(yield, 0))))
         copy_operand(s, yield, 0);
     for (uint32_t i = 1; i < yield->n_in; i++) {
-        bool done = is_copy(ir_in(yield, i)) && !is_volatile(ir_in(ir_in(yield, i)->def, 0));
+        bool done = is_copy(ir_in(yield, i)) && !is_carried(ir_in(ir_in(yield, i)->def, 0));
         if (done)
             continue;
-        if (is_volatile(ir_in(yield, i))) /* all copies happen at once: what they overwrite is saved before */
+        if (is_carried(ir_in(yield, i))) /* all copies happen at once: what they overwrite is saved before */
             copy_operand(s, yield, i);
         copy_operand(s, yield, i);
     }
@@ -256,7 +256,7 @@ bool control_is_ready(Schedule *s, const Node *node, bool eager)
     if (!lower_ready(&args))
         return false;
     if (eager)
-        return lower_fail(&args, "the eager engine runs kernels one after another");
+        return op_defs[node->op].lower(&args);
     if (!is_loop(node))
         return true;
     LoopForm f = form_of(node);

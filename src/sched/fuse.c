@@ -140,6 +140,8 @@ static bool same_rows(const Type *type, const Type *rows_of, uint32_t row_axes)
     return true;
 }
 
+static bool same_shape(const Type *a, const Type *b) { return a->rank == b->rank && same_rows(a, b, (1u << a->rank) - 1); }
+
 static bool dot_keeps_rows(const Node *dot, const Group *g, const Fuse *f, uint32_t row_axes)
 {
     const Val *lhs = ir_in(dot, 0), *rhs = ir_in(dot, 1);
@@ -592,12 +594,25 @@ static void emit_control(Fuse *f, const Node *node, bool fused)
         group_region(f, node->region[control_is_true(ir_in(node, 0)) ? 0 : 1], fused);
 }
 
+/* Copies at the end of a trip read nothing that one of them writes, so those of one shape share a kernel. */
+static void add_last(Fuse *f, Node *copy, uint32_t first, bool fused)
+{
+    Schedule *s = f->s;
+    for (uint32_t i = first; fused && i < s->groups.len; i++)
+        if (same_shape(s->groups.data[i]->nodes.data[0]->out[0].type, copy->out[0].type)) {
+            join(f, s->groups.data[i], copy);
+            return;
+        }
+    new_group(f, copy);
+}
+
 /* Groups of nodes without fusion, or grown from anchors. */
 static void find_groups(Fuse *f, Region *body, bool fused)
 {
+    uint32_t first = f->s->groups.len;
     REGION_FOREACH(node, body)
         if (control_is_last(node))
-            new_group(f, node);
+            add_last(f, node, first, fused);
     if (!fused) {
         REGION_FOREACH(node, body)
             if (node != body->last && op_info[node->op].kind != OK_SOURCE && !in_group(f, node))

@@ -160,9 +160,9 @@ static inline void fixture_schedule(Fixture *f, int v)
     static const uint32_t number[2][3] = {{0, 1, 2}, {2, 0, 1}}; /* of the kernel of a phase */
     const uint64_t tmp = FIXTURE_TMP(v);
     const ArtBuf bufs[3][4] = {
-        {{ART_INPUT, 0, 0}, {ART_WEIGHTS, 1, 64}, {ART_WORKSPACE, 0, tmp}},
-        {{ART_WORKSPACE, 0, tmp}, {ART_INPUT, 1, 0}, {ART_SCRATCH, 0, 64}, {ART_OUTPUT, 0, 0}},
-        {{ART_OUTPUT, 0, 0}, {ART_INPUT, 2, 0}, {ART_OUTPUT, 1, 0}, {ART_STATE, 0, 0}},
+        {{ART_INPUT, 0, 0, false}, {ART_WEIGHTS, 1, 64, false}, {ART_WORKSPACE, 0, tmp, true}},
+        {{ART_WORKSPACE, 0, tmp, false}, {ART_INPUT, 1, 0, false}, {ART_SCRATCH, 0, 64, false}, {ART_OUTPUT, 0, 0, true}},
+        {{ART_OUTPUT, 0, 0, false}, {ART_INPUT, 2, 0, false}, {ART_OUTPUT, 1, 0, true}, {ART_STATE, 0, 0, false}},
     };
     memcpy(f->bufs[v], bufs, sizeof bufs);
     for (uint32_t i = 0; i < 3; i++) {

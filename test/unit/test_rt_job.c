@@ -73,11 +73,11 @@ static void add_phase(uint32_t entry, uint32_t p, uint32_t tiles, uint32_t befor
     uint64_t row = 4 * (uint64_t)MAX_TILES;
     image.phases[n] = (ArtRecPhase){.n_bufs = 5, .first_buf = 5 * n, .tiles = tiles};
     ArtRecBuf *b = &image.bufs[5 * n];
-    b[0] = (ArtRecBuf){ART_WORKSPACE, 0, p * row};
-    b[1] = (ArtRecBuf){ART_WORKSPACE, 0, p ? (p - 1) * row : 0};
-    b[2] = (ArtRecBuf){ART_WEIGHTS, 0, n * sizeof(Info)};
-    b[3] = (ArtRecBuf){ART_STATE, 0, 0};
-    b[4] = (ArtRecBuf){ART_SCRATCH, 0, 0};
+    b[0] = (ArtRecBuf){.kind = ART_WORKSPACE, .offset = p * row};
+    b[1] = (ArtRecBuf){.kind = ART_WORKSPACE, .offset = p ? (p - 1) * row : 0};
+    b[2] = (ArtRecBuf){.kind = ART_WEIGHTS, .offset = n * sizeof(Info)};
+    b[3] = (ArtRecBuf){.kind = ART_STATE, .offset = 0};
+    b[4] = (ArtRecBuf){.kind = ART_SCRATCH, .offset = 0};
     infos[n] = (Info){tiles, before, entry};
 }
 

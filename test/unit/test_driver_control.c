@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Branches and loops through the whole driver: the bits of the reference evaluator at every level and without any one pass, on one
+ * and several threads, for several conditions and trip counts; steps of control that do not nest are refused; loops end. */
+#include "support/artifact_run.h"
+#include "support/tensors.h"
+#include "art/format.h"
+#include "igata_rt.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_IO = 8, ROUNDS = 4 };
+
+typedef struct Case {
+    const char *name, *text;
+} Case;
+
+/* clang-format off */
+static const Case cases[] = {
+    /* a loop in a branch in a loop in a branch; a captured constant; a value for the next trip that is another carried one */
+    {"nested",
+     "weight @yes : bool[] = [true]\n"
+     "weight @two : f32[1] = [2]\nweight @three : s64[] = [3]\nweight @four : s64[] = [4]\nweight @one : s64[] = [1]\n"
+     "entry func @main(%c : bool[] \"c\", %d : bool[] \"d\", %x : f32[4] \"x\", %z : f32[4] \"z\") -> (\"y\", \"w\") {\n"
+     "  %two = const {weight=@two} : f32[1] %three = const {weight=@three} : s64[] %four = const {weight=@four} : s64[]\n"
+     "  %x2 = add %x, %z : f32[4]\n"
+     "  %y, %w = if %c, %d, %x2, %z, %two, %three, %four : f32[4], f32[4] {\n"
+     "    (%d1 : bool[], %x1 : f32[4], %z1 : f32[4], %two1 : f32[1], %three1 : s64[], %four1 : s64[])\n"
+     "    %p, %q = loop %three1, _, %x1, %z1, %d1, %two1, %four1 {n_carried=2, n_scanned=0} : f32[4], f32[4] {\n"
+     "      (%i : s64[], %a : f32[4], %b : f32[4], %d2 : bool[], %two2 : f32[1], %four2 : s64[])\n"
+     "      %oddi = cast %i {dtype=f32} : f32[] %odd = reshape %oddi {shape=[1]} : f32[1]\n"
+     "      %isod1 = lt %odd, %two2 : bool[1] %isodd = reshape %isod1 {shape=[]} : bool[]\n"
+     "      %both = and %isodd, %d2 : bool[]\n"
+     "      %e = if %both, %a, %four2, %odd : f32[4] {\n"
+     "        (%a3 : f32[4], %four3 : s64[], %o3 : f32[1])\n"
+     "        %r = loop %four3, _, %a3, %o3 {n_carried=1, n_scanned=0} : f32[4] {\n"
+     "          (%j : s64[], %a4 : f32[4], %o4 : f32[1]) %t0 = cast %j {dtype=f32} : f32[] %t = reshape %t0 {shape=[1]} : f32[1] %u = add %t, %o4 : f32[1] %s = mul %a4, %u : f32[4]\n"
+     "          %v = add %s, %a4 : f32[4] %t91 = const {weight=@yes} : bool[] yield %t91, %v }\n"
+     "        yield %r\n"
+     "      } { (%a5 : f32[4], %four5 : s64[], %o5 : f32[1]) %n = neg %a5 : f32[4] yield %n }\n"
+     "      %m = mul %e, %two2 : f32[4]\n"
+     "      %t92 = const {weight=@yes} : bool[] yield %t92, %b, %m\n"
+     "    }\n"
+     "    yield %p, %q\n"
+     "  } { (%d6 : bool[], %x6 : f32[4], %z6 : f32[4], %two6 : f32[1], %three6 : s64[], %four6 : s64[])\n"
+     "    %sum = mul %x6, %two6 : f32[4] yield %sum, %sum }\n"
+     "  %y2 = add %y, %x2 : f32[4]\n"
+     "  yield %y2, %w\n}\n"},
+    /* trips by an input, an entry condition, a condition that is carried, and one that is computed */
+    {"while",
+     "weight @hundred : f32[] = [100]\n"
+     "entry func @main(%n : s64[] \"n\", %go : bool[] \"go\", %x : f32[] \"x\", %v : f32[3] \"v\") -> (\"y\", \"c\", \"w\", \"t\") {\n"
+     "  %hundred = const {weight=@hundred} : f32[]\n"
+     "  %y, %c = loop %n, %go, %x, %go, %hundred {n_carried=2, n_scanned=0} : f32[], bool[] {\n"
+     "    (%i : s64[], %a : f32[], %on : bool[], %top : f32[])\n"
+     "    %b = add %a, %a : f32[] %less = lt %b, %top : bool[] yield %on, %b, %less }\n"
+     "  %w, %t = loop %n, _, %v, %n, %hundred {n_carried=2, n_scanned=0} : f32[3], s64[] {\n"
+     "    (%i : s64[], %a : f32[3], %k : s64[], %top : f32[])\n"
+     "    %f0 = cast %i {dtype=f32} : f32[] %f = reshape %f0 {shape=[1]} : f32[1] %b = add %a, %f : f32[3] %s = reduce %b {axes=[0], kind=\"sum\"} : f32[1] %s0 = reshape %s {shape=[]} : f32[]\n"
+     "    %less = lt %s0, %top : bool[] yield %less, %b, %i }\n"
+     "  yield %y, %c, %w, %t\n}\n"},
+    /* a recurrent cell: scanned input and weight, a stack of what is computed, of what is carried and of a constant; a stack that a
+     * contraction reads; trips of an inner loop over what an outer one scans */
+    {"scan",
+     "weight @yes : bool[] = [true]\n"
+     "weight @u : f32[8,8] = [0.1, -0.2, 0.3, 0.1, 0.5, -0.1, 0.2, 0.1, -0.1, 0.2, 0.3, 0.4, 0.1, 0.2, -0.3, 0.1, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, "
+     "0.7, 0.8, 0.1, -0.2, 0.3, 0.1, 0.5, -0.1, 0.2, 0.1, -0.1, 0.2, 0.3, 0.4, 0.1, 0.2, -0.3, 0.1, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, "
+     "0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.1, -0.2, 0.3, 0.1, 0.5, -0.1, 0.2, 0.1]\n"
+     "weight @b : f32[6,8] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, "
+     "3, 4, 5, 6, 7, 8, 9, 1, 2]\n"
+     "weight @k : f32[3] = [5, 6, 7]\n"
+     "entry func @main(%x : f32[6,2,8] \"x\", %h : f32[2,8] \"h\") -> (\"last\", \"all\", \"before\", \"same\", \"d\", \"p\") {\n"
+     "  %b = const {weight=@b} : f32[6,8]\n"
+     "  %u = const {weight=@u} : f32[8,8]\n"
+     "  %last, %all, %before, %same, %part = loop _, _, %h, %x, %b, %u {n_carried=1, n_scanned=2} : f32[2,8], f32[6,2,8], f32[6,2,8], "
+     "f32[6,3], f32[6,8] {\n"
+     "    (%i : s64[], %s : f32[2,8], %xt : f32[2,8], %bt : f32[8], %w : f32[8,8])\n"
+     "    %m = dot %s, %w {lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]} : f32[2,8]\n"
+     "    %a = add %m, %xt : f32[2,8] %bb = reshape %bt {shape=[1,8]} : f32[1,8] %c = add %a, %bb : f32[2,8] %t = tanh %c : f32[2,8]\n"
+     "    %k = const {weight=@k} : f32[3]\n"
+     "    %z, %rows = loop _, _, %bt, %xt {n_carried=1, n_scanned=1} : f32[8], f32[2] {\n"
+     "      (%j : s64[], %acc : f32[8], %row : f32[8]) %o = add %acc, %row : f32[8] %q = reduce %o {axes=[0], kind=\"sum\"} : f32[1]\n"
+     "      %q0 = reshape %q {shape=[]} : f32[] %t93 = const {weight=@yes} : bool[] yield %t93, %o, %q0 }\n"
+     "    %t94 = const {weight=@yes} : bool[] yield %t94, %t, %t, %s, %k, %z\n"
+     "  }\n"
+     "  %all2 = reshape %all {shape=[12,8]} : f32[12,8]\n"
+     "  %d = dot %all2, %u {lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]} : f32[12,8]\n"
+     "  %p = relu %part : f32[6,8]\n"
+     "  yield %last, %all, %before, %same, %d, %p\n}\n"},
+    /* nothing to compute, no trip, an output that is a loop's input, one loop after another in each other's places */
+    {"edges",
+     "weight @yes : bool[] = [true]\n"
+     "weight @none : s64[] = [0]\nweight @few : s64[] = [3]\nweight @no : bool[] = [false]\n"
+     "entry func @main(%x : f32[2,5] \"x\", %e : f32[0,5] \"e\", %n : s64[] \"n\") -> (\"a\", \"b\", \"c\", \"d\", \"i\", \"s\") {\n"
+     "  %none = const {weight=@none} : s64[] %few = const {weight=@few} : s64[] %no = const {weight=@no} : bool[]\n"
+     "  %a = loop %none, _, %x {n_carried=1, n_scanned=0} : f32[2,5] {\n"
+     "    (%i : s64[], %s : f32[2,5]) %t = exp %s : f32[2,5] %t95 = const {weight=@yes} : bool[] yield %t95, %t }\n"
+     "  %b = loop %few, _, %a, %x {n_carried=1, n_scanned=0} : f32[2,5] {\n"
+     "    (%i : s64[], %s : f32[2,5], %x1 : f32[2,5]) %t = add %s, %x1 : f32[2,5] %t96 = const {weight=@yes} : bool[] yield %t96, %t }\n"
+     "  %c = loop %few, _, %b {n_carried=1, n_scanned=0} : f32[2,5] { (%i : s64[], %s : f32[2,5]) %t97 = const {weight=@yes} : bool[] yield %t97, %s }\n"
+     "  %d, %s = loop _, _, %x, %e {n_carried=1, n_scanned=1} : f32[2,5], f32[0,5] {\n"
+     "    (%i : s64[], %q : f32[2,5], %r : f32[5]) %t = add %q, %q : f32[2,5] %t98 = const {weight=@yes} : bool[] yield %t98, %t, %r }\n"
+     "  %i = loop %n, %no, %n {n_carried=1, n_scanned=0} : s64[] { (%j : s64[], %q : s64[]) %t99 = const {weight=@yes} : bool[] yield %t99, %j }\n"
+     "  yield %a, %b, %c, %d, %i, %s\n}\n"},
+};
+/* clang-format on */
+
+typedef struct Fixture {
+    Context *ctx;
+    Arena *arena;
+    Module *module;
+    Func *func;
+    Tensor *in[ROUNDS][MAX_IO], *want[ROUNDS][MAX_IO];
+    uint64_t error[ROUNDS];
+} Fixture;
+
+static Tensor *input(Fixture *f, const Type *type, unsigned round, uint32_t i)
+{
+    static const int64_t trips[ROUNDS] = {3, 0, 1, 7};
+    Tensor *t = tensor_random(f->arena, type, 10 * round + i, round == 3 ? TASTE_SPECIAL : TASTE_TAME);
+    if (type->dtype == DT_S64)
+        *(int64_t *)t->data = trips[round];
+    if (type->dtype == DT_BOOL)
+        *(uint8_t *)t->data = round >> i & 1;
+    return t;
+}
+
+static Fixture begin(const char *text)
+{
+    Fixture f = {.ctx = ctx_create(NULL)};
+    f.arena = arena_create(f.ctx);
+    f.module = ir_parse(f.ctx, str_intern(f.ctx, "t.ig"), text, strlen(text));
+    if (!f.module || !ir_verify(f.module))
+        fail_msg("%s", diags_text(f.ctx));
+    f.func = module_find_func(f.module, str_intern(f.ctx, "main"));
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < f.func->body->params.len; i++)
+            f.in[round][i] = input(&f, f.func->body->params.data[i]->type, round, i);
+        assert_true(eval_func(f.ctx, f.arena, EVAL_REF32, f.func, f.in[round], f.want[round], &f.error[round]));
+    }
+    return f;
+}
+
+static void check(const Case *def, const TargetInfo *target, int opt_level, const char *without)
+{
+    Fixture f = begin(def->text);
+    DriverOptions options = {.pass = {.opt_level = opt_level, .limit = -1, .verify_each = true, .disabled = &(Str){without},
+                                      .n_disabled = without != NULL},
+                             .target = {target},
+                             .n_targets = 1};
+    Program *p = driver_compile(f.ctx, f.module, f.func, &options);
+    if (!p || !driver_write(p, "control.so"))
+        fail_msg("%s, -O%d, without %s: %s", def->name, opt_level, without ? without : "nothing", diags_text(f.ctx));
+    const Schedule *s = p->variant[0].schedule;
+    assert_true(s->steps.len > 0);
+    assert_true((double)s->peak_bytes <= 1.10 * (double)s->lower_bound_bytes);
+    for (unsigned run = 0; run < 2 * ROUNDS; run++) {
+        unsigned round = run % ROUNDS;
+        ArtifactCase c = {.arena = f.arena, .path = "control.so", .threads = run < ROUNDS ? 1 : 3, .in = f.in[round],
+                          .want = f.want[round], .n_in = f.func->body->params.len, .n_out = func_n_out(f.func)};
+        const char *wrong = artifact_wrong(&c);
+        if (wrong)
+            fail_msg("%s, -O%d, without %s, %s, %u threads, inputs %u: %s", def->name, opt_level, without ? without : "nothing",
+                     target->level, c.threads, round, wrong);
+    }
+    driver_destroy(p);
+    ctx_destroy(f.ctx);
+}
+
+static void test_bits(void **state)
+{
+    const TargetInfo *host = cgen_host_target();
+    if (!host)
+        skip();
+    for (int level = 0; level <= 2; level++)
+        check(*state, host, level, NULL);
+    for (const PassDef *pass = sched_pass_defs; pass->id; pass++)
+        if (pass->optional)
+            check(*state, host, 2, pass->id);
+    for (const PassDef *pass = pass_defs; pass->id; pass++)
+        if (pass->optional)
+            check(*state, host, 2, pass->id);
+}
+
+/* ---- loops end ---------------------------------------------------------------------------------------------------- */
+
+static void test_cut(void **state)
+{
+    (void)state;
+    static const char text[] = "weight @yes : bool[] = [true]\n"
+                               "entry func @main(%x : f32[] \"x\") -> (\"y\") {\n"
+                               "  %y = loop _, _, %x {n_carried=1, n_scanned=0} : f32[] {\n"
+                               "    (%i : s64[], %a : f32[]) %t = const {weight=@yes} : bool[] yield %t, %a }\n"
+                               "  yield %y\n}\n";
+    const TargetInfo *host = cgen_host_target();
+    if (!host)
+        skip();
+    Fixture f = begin(text);
+    assert_int_equal(f.error[0] & 0xff, ART_ERROR_STEPS);
+    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {host}, .n_targets = 1};
+    Program *p = driver_compile(f.ctx, f.module, f.func, &options);
+    assert_true(p && driver_write(p, "cut.so"));
+    igata_model *model;
+    igata_open_options open = {.size = sizeof open};
+    assert_int_equal(igata_open("cut.so", &open, &model), IGATA_OK);
+    _Alignas(64) float x[16] = {1}, y[16] = {0};
+    _Alignas(64) uint8_t workspace[4096];
+    uint64_t error = 0;
+    assert_true(igata_workspace(model, 0, 1) <= sizeof workspace);
+    assert_int_equal(igata_run_report(model, 0, (void *[]){x, y}, workspace, NULL, &error), IGATA_E_INDEX);
+    assert_int_equal(error, f.error[0]);
+    assert_non_null(igata_error_node(model, error));
+    igata_close(model);
+    driver_destroy(p);
+    ctx_destroy(f.ctx);
+}
+
+/* ---- steps that do not nest ----------------------------------------------------------------------------------------- */
+
+typedef struct Steps {
+    ArtHeader header;
+    ArtRecValue values[1];
+    ArtRecStep step[5];
+} Steps;
+
+static bool accepts(const ArtRecStep *step, uint32_t n)
+{
+    static Steps s;
+    memset(&s, 0, sizeof s);
+    s.header.values = (ArtRef){offsetof(Steps, values), 1};
+    s.header.steps = (ArtRef){offsetof(Steps, step), 5};
+    memcpy(s.step, step, n * sizeof *step);
+    ArtRecEntry e = {0};
+    ArtRecBody body = {.n_phases = 4, .n_steps = n, .workspace_bytes = 64};
+    return art_check_steps(&s.header, &e, &body);
+}
+
+static void test_steps(void **state)
+{
+    (void)state;
+    const ArtRecStep good[5] = {{.kind = ART_STEP_LOOP, .phase = 1, .target = 4, .bound = 9},
+                                {.kind = ART_STEP_IF, .phase = 1, .target = 2, .depth = 1, .go = {.offset = 8}},
+                                {.kind = ART_STEP_ELSE, .phase = 2, .target = 3, .depth = 1},
+                                {.kind = ART_STEP_END, .phase = 4, .target = 3, .depth = 1},
+                                {.kind = ART_STEP_NEXT, .phase = 4, .target = 0, .flags = ART_STEP_GO}};
+    assert_true(accepts(good, 0));
+    assert_true(accepts(good, 5));
+    for (uint32_t n = 1; n < 5; n++)
+        assert_false(accepts(good, n)); /* left open */
+    for (uint32_t i = 0; i < 5; i++) {
+        ArtRecStep bad[5];
+        for (uint32_t target = 0; target < 7; target++) {
+            memcpy(bad, good, sizeof bad);
+            bad[i].target = target;
+            if (target != good[i].target && good[i].kind != ART_STEP_END) /* which goes on wherever it points */
+                assert_false(accepts(bad, 5));
+        }
+        for (uint32_t kind = 0; kind < 7; kind++) {
+            memcpy(bad, good, sizeof bad);
+            bad[i].kind = kind;
+            if (kind != good[i].kind)
+                assert_false(accepts(bad, 5));
+        }
+        memcpy(bad, good, sizeof bad);
+        bad[i].phase = 5;
+        assert_false(accepts(bad, 5));
+    }
+    ArtRecStep bad[5];
+    memcpy(bad, good, sizeof bad);
+    bad[4].depth = 3; /* would count in another loop's place */
+    assert_false(accepts(bad, 5));
+    memcpy(bad, good, sizeof bad);
+    bad[0].counter.offset = 64; /* outside of the workspace */
+    assert_false(accepts(bad, 5));
+    bad[0].counter.offset = 4; /* not aligned */
+    assert_false(accepts(bad, 5));
+    bad[0].counter.offset = 0;
+    bad[0].counter.kind = ART_WEIGHTS;
+    assert_false(accepts(bad, 5));
+    memcpy(bad, good, sizeof bad);
+    bad[1].go.offset = 64;
+    assert_false(accepts(bad, 5));
+}
+
+int main(void)
+{
+    static struct CMUnitTest tests[IG_COUNT(cases) + 2];
+    for (size_t i = 0; i < IG_COUNT(cases); i++)
+        tests[i] = (struct CMUnitTest){cases[i].name, test_bits, NULL, NULL, (void *)(uintptr_t)&cases[i]};
+    tests[IG_COUNT(cases)] = (struct CMUnitTest){"endless loop", test_cut, NULL, NULL, NULL};
+    tests[IG_COUNT(cases) + 1] = (struct CMUnitTest){"steps that do not nest", test_steps, NULL, NULL, NULL};
+    return _cmocka_run_group_tests("driver_control", tests, IG_COUNT(tests), NULL, NULL);
+}
