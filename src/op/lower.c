@@ -212,7 +212,7 @@ const Expr *lower_bounded(LowerArgs *args, const Expr *position, const Dim *size
 
 DType lower_acc(DType dtype) { return dtype == DT_F16 || dtype == DT_BF16 ? DT_F32 : dtype; }
 
-/* What has regions is compiled by making kernels of their nodes (sched/control.c): asked for one itself, it has none. */
+/* What has regions is compiled by making kernels of their nodes (sched/regions.c): asked for one itself, it has none. */
 bool lower_regions(LowerArgs *args) { return lower_fail(args, "its regions would be kernels of their own here"); }
 
 bool lower_uncompiled(LowerArgs *args) { return lower_fail(args, "there is no kernel for this op yet"); }

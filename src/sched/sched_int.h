@@ -19,7 +19,7 @@ void sched_make_groups(Schedule *s, const PassOptions *options, bool fused);
 /* Which axes of a group's results are rows (one trip of the row loops computes all content of a row) */
 uint32_t group_row_axes(const Node *anchor); /* bit i: axis i is a row axis */
 
-/* control.c: values across the borders of regions */
+/* regions.c: values across the borders of regions */
 /* Every value that enters or leaves a region in memory gets a node of its own that copies it there. */
 void control_add_copies(Schedule *s, Region *body);
 /* Gives results of if and loop, carried values and counters their storages. */

@@ -123,7 +123,7 @@ static void test_link_object(void **state)
     object.defs = &def;
     object.n_defs = 1;
     ArtKernel kernel = {.symbol = "kernel", .nodes = "", .line = "", .classes = ""};
-    ArtBuf bufs[] = {{ART_INPUT, 0, 0}, {ART_OUTPUT, 0, 0}};
+    ArtBuf bufs[] = {{.kind = ART_INPUT, .index = 0, .offset = 0}, {.kind = ART_OUTPUT, .index = 0, .offset = 0}};
     ArtPhase phase = {0, 4, bufs, 2};
     ArtBody body = {.phases = &phase, .n_phases = 1};
     ArtVariant variant = {.name = "generic", .bodies = &body, .kernels = &kernel, .n_kernels = 1, .objects = &object, .n_objects = 1};

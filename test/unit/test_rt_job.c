@@ -101,7 +101,8 @@ static int setup(void **state)
     h->kernels = PLACE(kernels, 1);
     h->variants = PLACE(variants, 1);
     h->strings = PLACE(strings, 8);
-    h->values = h->dims = h->bounds = h->dim_sizes = h->sizes = h->weight_list = h->plan = h->states = h->nodes = PLACE(strings, 0);
+    h->values = h->dims = h->bounds = h->dim_sizes = h->sizes = h->weight_list = h->plan = h->states = PLACE(strings, 0);
+    h->nodes = h->steps = PLACE(strings, 0);
     image.variants[0].n_kernels = 1;
     for (uint32_t e = 0; e < 3; e++) {
         for (uint32_t p = 0; p < n_phases[e]; p++)
@@ -117,6 +118,7 @@ static int setup(void **state)
                           .entries = image.entries,
                           .phases = image.phases,
                           .bufs = image.bufs,
+                          .steps = ART_TABLE(h, steps, ArtRecStep),
                           .bodies = image.bodies,
                           .kernels = image.kernels,
                           .variant = image.variants,
