@@ -15,9 +15,10 @@
  * depends on the group, so that the group graph stays acyclic, and (4) it pays: MAPs always do; a fold after a contraction
  * only while the contraction's second operand and 16 rows stay in half of L2 (attention, small norms), since its rows
  * then have to be computed whole.
+ * A dot of the same rows with another constant that meets the group elementwise (gated units, pass `narrow`) joins as a sibling.
  * MAP and INDEX nodes that join no group are inlined into their users, unless somebody needs them in memory (`needs_memory`).
  */
-#include "sched/sched_int.h"
+#include "sched/tile.h"
 
 #include <string.h>
 
@@ -257,7 +258,76 @@ static void join(Fuse *f, Group *g, Node *node)
     map_set(f->group_of, node->id, g);
 }
 
-/* Grows g forward over the users of its values, in program order. */
+/* A constant or a view of one: it can be packed. */
+static bool is_constant(const Val *val)
+{
+    while (val->def && op_info[val->def->op].kind == OK_INDEX && val->def->n_in == 1)
+        val = ir_in(val->def, 0);
+    return val_const(val) != NULL;
+}
+
+/* Whether everything that val is used for outside g ends in g through MAPs of its size: then all of it can join g. */
+static bool leads_only_to(Fuse *f, const Group *g, const Val *val, int depth)
+{
+    for (const Use *use = val->uses; use; use = use->next) {
+        Node *user = use->user;
+        if (in_group(f, user) == g)
+            continue;
+        if (depth == INLINE_DEPTH || in_group(f, user) || op_info[user->op].kind != OK_MAP || user->n_out != 1 ||
+            user->out[0].type->rank != val->type->rank || !same_rows(user->out[0].type, val->type, ~0u) ||
+            !leads_only_to(f, g, &user->out[0], depth + 1))
+            return false;
+    }
+    return true;
+}
+
+/* A product of the same rows with another constant that `val` is computed from elementwise, or NULL. */
+static Node *find_sibling(Fuse *f, const Group *g, const Val *val, int depth)
+{
+    const Node *anchor = g->nodes.data[0];
+    Node *def = val ? val->def : NULL;
+    if (!def || depth > INLINE_DEPTH || in_group(f, def) || def->n_out != 1 || def->out[0].type != anchor->out[0].type)
+        return NULL;
+    if (def->op == anchor->op) {
+        bool fits = is_constant(ir_in(def, 1)) && is_constant(ir_in(anchor, 1)) && ir_in(def, 0) == ir_in(anchor, 0) &&
+                    def->attr == anchor->attr && leads_only_to(f, g, &def->out[0], 0);
+        return fits ? def : NULL;
+    }
+    Node *found = NULL;
+    for (uint32_t i = 0; i < def->n_in && !found && op_info[def->op].kind == OK_MAP; i++)
+        found = find_sibling(f, g, ir_in(def, i), depth + 1);
+    return found;
+}
+
+/* A sibling of the group's product that meets it elementwise (a gated unit), or NULL. */
+static Node *sibling_to_join(Fuse *f, const Group *g)
+{
+    uint32_t n_products = 0;
+    Node *found = NULL;
+    if (f->options->eager || g->nodes.data[0]->op != OP_dot) /* op-switch: convolutions are not worth it: their rows are long */
+        return NULL;
+    for (uint32_t n = 0; n < g->nodes.len; n++) {
+        OpKind kind = op_info[g->nodes.data[n]->op].kind;
+        if (kind != OK_MAP && kind != OK_CONTRACT)
+            return NULL;
+        n_products += kind == OK_CONTRACT;
+    }
+    for (uint32_t n = 0; n < g->nodes.len && !found && n_products <= MAX_SIBLINGS; n++)
+        for (uint32_t i = 0; i < g->nodes.data[n]->n_in && !found && op_info[g->nodes.data[n]->op].kind == OK_MAP; i++)
+            found = find_sibling(f, g, ir_in(g->nodes.data[n], i), 0);
+    return found;
+}
+
+/* The node and all that lies between it and g (leads_only_to). */
+static void join_towards(Fuse *f, Group *g, Node *node)
+{
+    join(f, g, node);
+    for (const Use *use = node->out[0].uses; use; use = use->next)
+        if (in_group(f, use->user) != g)
+            join_towards(f, g, use->user);
+}
+
+/* Grows g forward over the users of its values, in program order, and over siblings of its product. */
 static void grow(Fuse *f, Group *g)
 {
     const Node *anchor = g->nodes.data[0];
@@ -274,9 +344,14 @@ static void grow(Fuse *f, Group *g)
                     if ((!best || ir_before(use->user, best)) && may_join(f, g, use->user, row_axes))
                         best = use->user;
         }
-        if (!best)
-            return;
-        join(f, g, best);
+        if (best) {
+            join(f, g, best);
+        } else {
+            Node *sibling = sibling_to_join(f, g);
+            if (!sibling)
+                return;
+            join_towards(f, g, sibling);
+        }
     }
 }
 

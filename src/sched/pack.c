@@ -164,10 +164,13 @@ static void pack_lanes(Kernel *k, Stmt *list, const LoopStack *stack)
 static void pack_list(Kernel *k, Stmt *list, LoopStack *stack)
 {
     Contraction c;
-    if (contraction_find(k, list, stack, false, &c))
+    if (contraction_find(k, list, stack, false, &c)) {
         pack_operand(&c);
-    else
+        for (uint32_t i = 0; i < c.n_siblings; i++)
+            pack_operand(c.sibling[i]);
+    } else {
         pack_lanes(k, list, stack);
+    }
     for (Stmt *s = list; s; s = s->next) {
         if (s->kind != LS_FOR || stack->n == NEST_MAX_LOOPS)
             continue;

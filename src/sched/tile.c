@@ -4,7 +4,7 @@
  *
  * (A) a perfect nest around one contraction (matmul, conv, with epilogue). The loops are reordered:
  *       for batch/group loops that b needs { for column panels { for other loops { for row tiles { mma; put } } } }
- *     so that one panel of b stays in cache while all rows pass.
+ *     so that one panel of b stays in cache while all rows pass. Siblings (gated units) take their turns per register tile.
  * (B) row loops around several stages (attention). The innermost row loop is cut into tiles of 16 rows; local row buffers get
  *     a row dimension; contractions become mma over the tile, everything else runs row by row. An operand b that is not
  *     contiguous along its columns (K^T) is packed once per trip of the outer loops.
@@ -36,7 +36,8 @@ static int64_t stride_along(Kernel *k, const Expr *load, const Iter *iter)
     return last == lx_mod(k, lx_iter(k, iter), LOOP_LANES) && buf->pack ? 1 : 0;
 }
 
-static bool try_columns(Contraction *c, const LoopStack *stack, const Expr *a, const Expr *b, int *best)
+/* only: the column loop to use, NULL: any. */
+static bool try_columns(Contraction *c, const LoopStack *stack, const Stmt *only, const Expr *a, const Expr *b, int *best)
 {
     bool is_load = is_plain_load(b), is_weight = is_load && b->u.buf->space == BUF_WEIGHT;
     bool found = false;
@@ -45,7 +46,8 @@ static bool try_columns(Contraction *c, const LoopStack *stack, const Expr *a, c
         Stmt *loop = stack->loop[i];
         const Iter *iter = loop->u.loop.iter;
         const Expr *size = loop_size(loop);
-        if (lx_uses_iter(a, iter) || !lx_uses_iter(b, iter) || (guard && lx_uses_iter(guard, iter)) || !size || size->hi < 2)
+        if ((only && loop != only) || lx_uses_iter(a, iter) || !lx_uses_iter(b, iter) || (guard && lx_uses_iter(guard, iter)) ||
+            !size || size->hi < 2)
             continue;
         int64_t extent = size->hi;
         int64_t stride = is_load ? stride_along(c->k, b, iter) : 0;
@@ -88,35 +90,65 @@ static void choose_row(Contraction *c, const LoopStack *stack)
         }
 }
 
-bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c)
+/* An f32 chain that has at least one position. */
+static bool is_f32_chain(Kernel *k, const Stmt *s)
 {
-    *c = (Contraction){.k = k};
-    for (Stmt *s = list; s; s = s->next) {
-        if (s->kind == LS_FOLD && !c->fold)
-            c->fold = s;
-        else if ((s->kind != LS_LET && s->kind != LS_STORE) || !c->fold)
+    for (uint32_t i = 0; i < s->u.fold.n_axes; i++)
+        if (axis_end(k, &s->u.fold.axis[i])->lo < 1)
             return false;
-    }
-    if (!c->fold || c->fold->u.fold.kind != FOLD_DOT || c->fold->u.fold.form != FORM_CHAIN ||
-        c->fold->u.fold.var->dtype != DT_F32)
-        return false;
-    if (!any_operand && (!is_plain_load(c->fold->u.fold.a) || !is_plain_load(c->fold->u.fold.b)))
-        return false;
-    if (c->fold->u.fold.a->dtype != DT_F32 || c->fold->u.fold.b->dtype != DT_F32)
-        return false;
-    for (uint32_t i = 0; i < c->fold->u.fold.n_axes; i++)
-        if (axis_end(k, &c->fold->u.fold.axis[i])->lo < 1) /* a chain that may have no position */
-            return false;
-    c->after = c->fold->next;
+    return s->u.fold.kind == FOLD_DOT && s->u.fold.form == FORM_CHAIN && s->u.fold.var->dtype == DT_F32 &&
+           s->u.fold.a->dtype == DT_F32 && s->u.fold.b->dtype == DT_F32;
+}
+
+/* The operands and loops of one fold. */
+static bool take_fold(Contraction *c, Stmt *fold, const LoopStack *stack, const Stmt *col, bool any_operand)
+{
     int best = -1;
-    try_columns(c, stack, c->fold->u.fold.a, c->fold->u.fold.b, &best);
-    try_columns(c, stack, c->fold->u.fold.b, c->fold->u.fold.a, &best);
+    c->fold = fold;
+    if (!is_f32_chain(c->k, fold) || (!any_operand && (!is_plain_load(fold->u.fold.a) || !is_plain_load(fold->u.fold.b))))
+        return false;
+    try_columns(c, stack, col, fold->u.fold.a, fold->u.fold.b, &best);
+    try_columns(c, stack, col, fold->u.fold.b, fold->u.fold.a, &best);
     if (!c->col)
         return false;
     choose_row(c, stack);
     /* packing activations pays only if several rows read the packed panel */
     bool is_weight = is_plain_load(c->b) && c->b->u.buf->space == BUF_WEIGHT;
     return c->col_stride == 1 || is_weight || (c->n_rows >= MIN_ROWS_TO_PACK && c->n_cols >= LOOP_LANES / 2);
+}
+
+/* A sibling's second operand is a constant, packed or to be packed, with the loops of c. */
+static bool take_sibling(Contraction *c, Stmt *fold, const LoopStack *stack)
+{
+    Contraction s = {.k = c->k};
+    if (!take_fold(&s, fold, stack, c->col, false) || s.row != c->row || s.b->u.buf->space != BUF_WEIGHT || fold->u.fold.guard)
+        return false;
+    for (uint32_t i = 0; i < c->n_outer; i++)
+        if (s.b_uses[i] != c->b_uses[i])
+            return false;
+    c->sibling[c->n_siblings++] = arena_copy(c->k->arena, &s, sizeof s);
+    return true;
+}
+
+bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c)
+{
+    *c = (Contraction){.k = k};
+    Stmt *fold[MAX_SIBLINGS + 1];
+    uint32_t n = 0;
+    for (Stmt *s = list; s; s = s->next) {
+        if (s->kind == LS_FOLD && !c->after && n <= MAX_SIBLINGS)
+            fold[n++] = s;
+        else if ((s->kind == LS_LET || s->kind == LS_STORE) && n)
+            c->after = c->after ? c->after : s;
+        else
+            return false;
+    }
+    if (n == 0 || (n > 1 && any_operand) || !take_fold(c, fold[n - 1], stack, NULL, any_operand))
+        return false;
+    for (uint32_t i = 0; i + 1 < n; i++)
+        if (!take_sibling(c, fold[i], stack))
+            return false;
+    return true;
 }
 
 /* ---- choosing a tile ------------------------------------------------------------------------------------------------------ */
@@ -249,75 +281,110 @@ typedef struct Panel {
     const Expr *limit; /* columns from col0 that exist; NULL: all */
 } Panel;
 
-/* A tile of rows x 16*vectors at (row0, the panel's columns): mma, then a put per store. row_limit: rows from row0 that exist, NULL
- * for all; the others read what the last one does. */
-static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, const Expr *row_limit, const Panel *p,
-                        RowTile *row_tile, Stmt **tail)
+/* A register tile: rows from row0, row_limit of which exist (NULL: all; the others read what the last one does), of a panel. */
+typedef struct TilePlace {
+    const Expr *row0;
+    int64_t rows;
+    const Expr *row_limit;
+    const Panel *panel;
+    const Iter *r, *n; /* iterators over its rows and columns */
+} TilePlace;
+
+static Stmt *emit_mma(const Contraction *c, const TilePlace *at, TileSubst *t)
 {
-    int64_t cols = p->cols;
     Kernel *k = c->k;
-    const Iter *r = kernel_iter(k, "r", 0, rows - 1), *n = kernel_iter(k, "n", 0, cols - 1);
-    const Expr *row = lx_add(k, row0, lx_iter(k, r));
-    if (row_tile)
-        row_tile->row = row;
-    TileSubst t = {.k = k, .row = c->row ? c->row->u.loop.iter : NULL, .col = c->col->u.loop.iter, .row_value = row,
-                   .col_value = lx_add(k, p->col0, lx_iter(k, n)), .rows = row_tile};
     Stmt *mma = ls_new(k, LS_MMA);
-    const Var *tile = kernel_var(k, "t", DT_F32);
-    mma->u.mma.tile = tile;
-    mma->u.mma.row = r;
-    mma->u.mma.col = n;
-    mma->u.mma.rows = rows;
-    mma->u.mma.cols = cols;
+    const Expr *row = t->row_value;
+    mma->u.mma.tile = kernel_var(k, "t", DT_F32);
+    mma->u.mma.row = at->r;
+    mma->u.mma.col = at->n;
+    mma->u.mma.rows = at->rows;
+    mma->u.mma.cols = at->panel->cols;
     mma->u.mma.kb = c->fold->u.fold.kb;
     mma->u.mma.n_axes = c->fold->u.fold.n_axes;
     for (uint32_t i = 0; i < c->fold->u.fold.n_axes; i++)
         mma->u.mma.axis[i] = c->fold->u.fold.axis[i];
-    if (row_limit)
-        t.row_value = lx_add(k, row0, lx_min(k, lx_iter(k, r), lx_sub(k, row_limit, lx_int(k, 1))));
-    mma->u.mma.guard = apply(&t, c->fold->u.fold.guard);
+    if (at->row_limit)
+        t->row_value = lx_add(k, at->row0, lx_min(k, lx_iter(k, at->r), lx_sub(k, at->row_limit, lx_int(k, 1))));
+    mma->u.mma.guard = apply(t, c->fold->u.fold.guard);
     if (mma->u.mma.guard && lx_is_true(mma->u.mma.guard))
         mma->u.mma.guard = NULL;
-    mma->u.mma.a = apply(&t, c->a);
-    t.row_value = row;
-    mma->u.mma.b = apply(&t, c->b);
-    mma->u.mma.col_limit = c->packed && p->limit && !lx_is_int(p->limit, NULL) ? NULL : p->limit;
-    tail = ls_append(tail, mma);
-    uint32_t n_lets = 0;
+    mma->u.mma.a = apply(t, c->a);
+    t->row_value = row;
+    mma->u.mma.b = apply(t, c->b);
+    const Expr *limit = at->panel->limit;
+    mma->u.mma.col_limit = c->packed && limit && !lx_is_int(limit, NULL) ? NULL : limit;
+    return mma;
+}
+
+static Stmt *emit_put(Kernel *k, const TilePlace *at, const Var *tile, Buf *buf, const Expr *const *index, uint32_t n_index,
+                      const Expr *value)
+{
+    Stmt *put = ls_new(k, LS_PUT);
+    put->u.put.tile = tile;
+    put->u.put.row = at->r;
+    put->u.put.col = at->n;
+    put->u.put.rows = at->rows;
+    put->u.put.cols = at->panel->cols;
+    put->u.put.col_limit = at->panel->limit;
+    put->u.put.row_limit = at->row_limit;
+    put->u.put.buf = buf;
+    put->u.put.n_index = n_index;
+    put->u.put.index = index;
+    put->u.put.value = value;
+    return put;
+}
+
+static Stmt *emit_store_of_tile(const TilePlace *at, TileSubst *t, const Var *tile, const Stmt *store)
+{
+    Kernel *k = t->k;
+    const Expr **index = ARENA_ARRAY(k->arena, const Expr *, store->u.store.n_index + 1);
+    Buf *wide = wide_buf(t->rows, store->u.store.buf);
+    uint32_t n = 0;
+    if (wide)
+        index[n++] = t->row_value;
+    for (uint32_t i = 0; i < store->u.store.n_index; i++)
+        index[n++] = apply(t, store->u.store.index[i]);
+    return emit_put(k, at, tile, wide ? wide : store->u.store.buf, index, n, apply(t, store->u.store.value));
+}
+
+/* mma and put into scratch for each sibling, which later values read there; then the mma and a put per store. */
+static Stmt **emit_tile(const Contraction *c, const Expr *row0, int64_t rows, const Expr *row_limit, const Panel *p,
+                        RowTile *row_tile, Stmt **tail)
+{
+    Kernel *k = c->k;
+    TilePlace at = {row0, rows, row_limit, p, kernel_iter(k, "r", 0, rows - 1), kernel_iter(k, "n", 0, p->cols - 1)};
+    const Expr *r = lx_iter(k, at.r), *n = lx_iter(k, at.n), *row = lx_add(k, row0, r);
+    if (row_tile)
+        row_tile->row = row;
+    TileSubst t = {.k = k, .row = c->row ? c->row->u.loop.iter : NULL, .col = c->col->u.loop.iter, .row_value = row,
+                   .col_value = lx_add(k, p->col0, n), .rows = row_tile};
+    uint32_t n_vars = 1 + c->n_siblings;
     for (const Stmt *s = c->after; s; s = s->next)
-        n_lets += s->kind == LS_LET;
-    t.var = ARENA_ARRAY(k->arena, const Var *, n_lets + 1);
-    t.var_value = ARENA_ARRAY(k->arena, const Expr *, n_lets + 1);
-    t.var[0] = c->fold->u.fold.var;
-    t.var_value[0] = lx_var(k, tile);
-    t.n_vars = 1;
+        n_vars += s->kind == LS_LET;
+    t.var = ARENA_ARRAY(k->arena, const Var *, n_vars);
+    t.var_value = ARENA_ARRAY(k->arena, const Expr *, n_vars);
+    const Expr **in_tile = arena_copy(k->arena, (const Expr *[]){r, n}, 2 * sizeof r);
+    for (uint32_t i = 0; i < c->n_siblings; i++) {
+        Stmt *mma = emit_mma(c->sibling[i], &at, &t);
+        const Var *tile = mma->u.mma.tile;
+        tail = ls_append(tail, mma);
+        tail = ls_append(tail, emit_put(k, &at, tile, c->sibling_tile[i], in_tile, 2, lx_var(k, tile)));
+        t.var[t.n_vars] = c->sibling[i]->fold->u.fold.var;
+        t.var_value[t.n_vars++] = lx_load(k, c->sibling_tile[i], in_tile, NULL, NULL);
+    }
+    Stmt *mma = emit_mma(c, &at, &t);
+    tail = ls_append(tail, mma);
+    t.var[t.n_vars] = c->fold->u.fold.var;
+    t.var_value[t.n_vars++] = lx_var(k, mma->u.mma.tile);
     for (const Stmt *s = c->after; s; s = s->next) {
         if (s->kind == LS_LET) {
             t.var[t.n_vars] = s->u.let.var;
             t.var_value[t.n_vars] = apply(&t, s->u.let.value);
             t.n_vars++;
-            continue;
+        } else {
+            tail = ls_append(tail, emit_store_of_tile(&at, &t, mma->u.mma.tile, s));
         }
-        Stmt *put = ls_new(k, LS_PUT);
-        const Expr **index = ARENA_ARRAY(k->arena, const Expr *, s->u.store.n_index + 1);
-        Buf *wide = wide_buf(row_tile, s->u.store.buf);
-        uint32_t n_index = 0;
-        if (wide)
-            index[n_index++] = row;
-        for (uint32_t i = 0; i < s->u.store.n_index; i++)
-            index[n_index++] = apply(&t, s->u.store.index[i]);
-        put->u.put.tile = tile;
-        put->u.put.row = r;
-        put->u.put.col = n;
-        put->u.put.rows = rows;
-        put->u.put.cols = cols;
-        put->u.put.col_limit = p->limit;
-        put->u.put.row_limit = row_limit;
-        put->u.put.buf = wide ? wide : s->u.store.buf;
-        put->u.put.n_index = n_index;
-        put->u.put.index = index;
-        put->u.put.value = apply(&t, s->u.store.value);
-        tail = ls_append(tail, put);
     }
     return tail;
 }
@@ -649,6 +716,9 @@ static bool tensorize_nest(Kernel *k, const TargetInfo *target)
     Stmt *pack = c.col_stride == 1 ? NULL : pack_locally(&c);
     PanelBody pb = {.c = &c, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
                     .around = true};
+    int64_t tile_dim[] = {pb.shape.rows, pb.shape.vectors * LOOP_LANES};
+    for (uint32_t i = 0; i < c.n_siblings; i++)
+        c.sibling_tile[i] = kernel_buf(k, "tile", DT_F32, BUF_LOCAL, 2, tile_dim);
     Stmt *body = emit_panels(&pb);
     if (pack) {
         pack->next = body;

@@ -10,10 +10,16 @@ typedef struct LoopStack { /* loops around a statement list, outermost first */
     Stmt *loop[NEST_MAX_LOOPS];
 } LoopStack;
 
-/* An f32 chain fold with its stores in one statement list: tile[row][col] += a(row, k) * b(k, col). */
+enum { MAX_SIBLINGS = 3 };
+
+/* An f32 chain fold with its stores in one statement list: tile[row][col] += a(row, k) * b(k, col). Folds before it over the same
+ * rows and columns (a gated unit's other products) are its siblings: one panel of each b, then the stores, which read them all. */
 typedef struct Contraction {
     Kernel *k;
-    Stmt *fold, *after;   /* the fold; the lets and stores behind it */
+    Stmt *fold, *after;   /* the last fold; the lets and stores behind it */
+    struct Contraction *sibling[MAX_SIBLINGS]; /* earlier folds, in order; `after` is NULL */
+    uint32_t n_siblings;
+    Buf *sibling_tile[MAX_SIBLINGS]; /* tensorize: one register tile of each */
     const Expr *a, *b;    /* exchanged with the fold's where that suits (a product does not care) */
     Stmt *row, *col;      /* loops; row NULL: one row */
     int64_t n_rows, n_cols;               /* the most */
@@ -26,7 +32,7 @@ typedef struct Contraction {
 } Contraction;
 
 /* Whether list is such a contraction under the loops of stack with a column loop. any_operand: a and b may be expressions that
- * the caller will stage; else they are plain loads. */
+ * the caller will stage; else they are plain loads, and siblings are allowed. */
 bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
 
 #endif

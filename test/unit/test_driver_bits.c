@@ -67,11 +67,10 @@ static Program *compile(const Fixture *f, const Way *way)
     DriverOptions options = {.pass = {.opt_level = way->opt_level, .eager = way->eager, .limit = -1, .verify_each = true},
                              .target = {way->target},
                              .n_targets = 1};
-    Str one[1] = {way->without};
     if (way->without && strcmp(way->without, "all") == 0) {
         options.pass.limit = 0;
     } else if (way->without) {
-        options.pass.disabled = one;
+        options.pass.disabled = &way->without;
         options.pass.n_disabled = 1;
     }
     Program *p = driver_compile(f->ctx, f->net.module, f->func, &options);

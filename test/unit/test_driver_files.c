@@ -201,7 +201,7 @@ static const char main_c[] =
     "int main(void) {\n"
     "    const void *in[MY_NET_2_INPUTS]; void *out[MY_NET_2_OUTPUTS];\n"
     "    for (int i = 0; i < MY_NET_2_INPUTS; i++) {\n"
-    "        char name[16]; sprintf(name, \"in_%d.bin\", i); FILE *f = fopen(name, \"rb\");\n"
+    "        char name[24]; sprintf(name, \"in_%d.bin\", i); FILE *f = fopen(name, \"rb\");\n"
     "        if (!f || in_bytes[i] > ROOM || fread(in_room[i], 1, in_bytes[i], f) != in_bytes[i]) return 1;\n"
     "        fclose(f); in[i] = in_room[i];\n"
     "    }\n"
@@ -238,7 +238,7 @@ static void check_objects(const TargetInfo *target, const char *compiler, const 
     for (const NetDef *def = net_defs; def->name; def++) {
         Case c = begin(def, target, NULL);
         for (uint32_t i = 0; i < c.n_in; i++) {
-            char name[16];
+            char name[24];
             uint64_t bytes = 0;
             assert_true(dtype_bytes(c.in[i]->dtype, c.in[i]->count, &bytes));
             snprintf(name, sizeof name, "in_%u.bin", i);

@@ -41,6 +41,26 @@ static void conv_bn_relu_residual(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* gelu(x W1 + b1) * (x W2 + b2), as exporters write it: one product and a split. */
+static void gated_unit(Net *n)
+{
+    Val *h = bias_add(n, op_matmul(&n->b, net_input(n, "x", DT_F32, DIMS(33, 64)), net_weight(n, DIMS(64, 104))), 104), *half[2];
+    for (int i = 0; i < 2; i++)
+        half[i] = op_slice_axis(&n->b, h, 1, dim_const(n->ctx, 52 * i), dim_const(n->ctx, 52), 1);
+    AttrVal approx = attr_str(n->ctx, "none");
+    Val *y = op_binary(&n->b, OP_mul, op_emit(&n->b, OP_gelu, half, 1, &approx, 1), half[1]);
+    net_outputs(n, 1, &y);
+}
+
+/* silu(x W1) * (x W2) with two products, the second first. */
+static void gated_products(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 96));
+    Val *up = op_matmul(&n->b, x, net_weight(n, DIMS(96, 80))), *gate = op_matmul(&n->b, x, net_weight(n, DIMS(96, 80)));
+    Val *y = op_binary(&n->b, OP_mul, op_binary(&n->b, OP_mul, gate, op_unary(&n->b, OP_sigmoid, gate)), up);
+    net_outputs(n, 1, &y);
+}
+
 static void layer_norm(Net *n)
 {
     AttrVal attrs[] = {attr_ints((int64_t[]){2}, 1), attr_float(1e-5)};
@@ -119,6 +139,8 @@ typedef struct Pinned {
 } Pinned;
 static const Pinned pinned[] = {
     {{"matmul+bias+gelu", matmul_bias_gelu}, 1, 1},
+    {{"gated unit", gated_unit}, 1, 1},
+    {{"gated products", gated_products}, 1, 1},
     {{"conv+relu+residual", conv_relu_residual}, 1, 1},
     {{"conv+bn+relu+residual", conv_bn_relu_residual}, 1, 1},
     {{"layer norm", layer_norm}, 1, 1},

@@ -29,7 +29,25 @@ typedef struct Rule {
 
 #define COMPOSITE(op, attrs) "entry func @main(" X ") -> (\"y\") {\n %y = " op " %x " attrs " : f32[4,6]\n yield %y\n}"
 
+#define SLICES(size0, start1, size1)                                                                                   \
+    "weight @w : f32[6,4] = [1,2,3,4,5,6,7,8,9,-1,-2,-3,-4,-5,-6,-7,-8,-9,1,3,5,7,9,11]\nentry func @main(" X ") -> (\"y\") {\n" \
+    " %w = const {weight=@w} : f32[6,4]\n"                                                                             \
+    " %d = dot %x, %w {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : f32[4,4]\n"                     \
+    " %a = slice %d {start=[0,0], size=[4," size0 "], step=[1,1]} : f32[4," size0 "]\n"                                 \
+    " %b = slice %d {start=[0," start1 "], size=[4," size1 "], step=[1,1]} : f32[4," size1 "]\n"
+
 static const Rule rules[] = {
+    /* -- narrow: slices that meet elementwise have products of their own */
+    {"narrow", "gated unit", SLICES("2", "2", "2") " %s = sigmoid %a : f32[4,2]\n %y = mul %s, %b : f32[4,2]\n yield %y\n}",
+     "slice dot slice dot sigmoid mul"},
+    {"narrow", "slices that overlap stay", SLICES("3", "1", "3") " %y = mul %a, %b : f32[4,3]\n yield %y\n}",
+     "dot slice slice mul"},
+    {"narrow", "slices that do not meet stay",
+     SLICES("2", "2", "2") " %s = reduce %a {axes=[0], kind=sum} : f32[1,2]\n %y = mul %s, %b : f32[4,2]\n yield %y\n}",
+     "dot slice slice reduce mul"},
+    {"narrow", "a product that others need stays",
+     SLICES("2", "2", "2") " %p = mul %a, %b : f32[4,2]\n %y = concat %p, %d {axis=1} : f32[4,6]\n yield %y\n}",
+     "dot slice slice mul concat"},
     /* -- simplify: identities of floats hold for every value, or are not applied */
     {"simplify", "x * 1", ONE("1", "f32[1]", "mul", "%x, %c", "")},
     {"simplify", "1 * x", ONE("1", "f32[1]", "mul", "%c, %x", "")},
