@@ -259,7 +259,8 @@ void kernel_sizes(Kernel *k, const Sym *const *syms, uint32_t n); /* makes k->si
 /* The dim as an index expression in its range, NULL if it has a symbol that is not in k->syms or divides what may be negative. */
 const Expr *lx_dim(Kernel *k, const Dim *dim);
 bool lx_is_size(const Expr *e); /* computed from numbers and k->sizes alone */
-/* Index arithmetic by a divisor or factor that is no number; b >= 1 and a >= 0 for the quotient and remainder. */
+/* Index arithmetic by a divisor or factor that may be no number; b >= 1. Where b is no number, quotient and remainder of a
+ * negative a are those of 0: it stands under a guard. */
 const Expr *lx_times(Kernel *k, const Expr *a, const Expr *b);
 const Expr *lx_quotient(Kernel *k, const Expr *a, const Expr *b);
 const Expr *lx_remainder(Kernel *k, const Expr *a, const Expr *b);

@@ -37,15 +37,19 @@ const Expr *lx_times(Kernel *k, const Expr *a, const Expr *b)
 
 const Expr *lx_quotient(Kernel *k, const Expr *a, const Expr *b)
 {
-    IG_CHECK(k->ctx, a->lo >= 0 && b->lo >= 1);
-    return lx_is_int(b, NULL) ? lx_div(k, a, b->u.i) : index_of(k, OP_div, a, b, a->lo / b->hi, a->hi / b->lo);
+    IG_CHECK(k->ctx, b->lo >= 1);
+    if (lx_is_int(b, NULL))
+        return lx_div(k, a, b->u.i);
+    a = lx_max(k, a, lx_int(k, 0)); /* below 0 only where a guard says that there is no element */
+    return index_of(k, OP_div, a, b, a->lo / b->hi, a->hi / b->lo);
 }
 
 const Expr *lx_remainder(Kernel *k, const Expr *a, const Expr *b)
 {
-    IG_CHECK(k->ctx, a->lo >= 0 && b->lo >= 1);
+    IG_CHECK(k->ctx, b->lo >= 1);
     if (lx_is_int(b, NULL))
         return lx_mod(k, a, b->u.i);
+    a = lx_max(k, a, lx_int(k, 0));
     return a->hi < b->lo ? a : index_of(k, OP_rem, a, b, 0, a->hi < b->hi - 1 ? a->hi : b->hi - 1);
 }
 
