@@ -252,7 +252,6 @@ static void make_text(Listing *l)
         text_addf(&l->text, "cpu %s: %" PRIu64 " bytes of code\n", image->variants[i].name, image->variants[i].code_bytes);
     text_addf(&l->text, "weights: %u, %" PRIu64 " bytes; file: %" PRIu64 " bytes\n", image->n_weights, l->info->weights_bytes,
               l->info->file_bytes);
-    text_add(&l->text, "arithmetic: exact and ref32; every convolution is of class ref32 (wino2 is not implemented yet)\n");
     for (uint32_t i = image->n_variants; i-- > 0;)
         add_variant(l, &image->variants[i]);
     text_add(&l->text, "\nweights:\n");

@@ -57,6 +57,8 @@ Module *api_import(igata_context *owner, const char *path, const Blob *blob, con
     Module *module = blob ? front_onnx_import(ctx, path, *blob, &options) : front_load(ctx, path, &options);
     if (!module || diag_errors(ctx) > errors)
         return NULL;
+    if (o->pass.strict || o->pass.direct)
+        module_set_strict(module);
     *func = driver_entry(ctx, module, *o->entry ? o->entry : NULL);
     if (!*func || (ends_with(path, ".ig") && !bind_text(ctx, o, &options, module, *func)))
         return NULL;

@@ -208,11 +208,12 @@ static bool set_flag(igata_options *o, const char *key, const char *value, void 
 }
 
 /* None of the freedoms of numerics.md, "Not done by default", is implemented; a name that changes nothing is refused rather than
- * believed. no-wino2 only forbids, and holds. */
+ * believed. no-wino2 only forbids. */
 static bool set_fast_math(igata_options *o, const char *key, const char *value, void *field)
 {
-    (void)field;
-    return strcmp(value, "no-wino2") == 0 || bad(o, key, value, "implemented; supported is only no-wino2");
+    bool *direct = field;
+    *direct = strcmp(value, "no-wino2") == 0;
+    return *direct || bad(o, key, value, "implemented; supported is only no-wino2");
 }
 
 static bool add_optional_pass(igata_options *o, const char *key, const char *value, void *field)
@@ -270,8 +271,8 @@ static bool set_bound(igata_options *o, const char *key, const char *value, void
     ROW("also-output", "NAME|all", add_name, also_output, "results of a node become outputs as well")                               \
     ROW("max-bytes", "N", set_bytes, max_bytes, "largest size of one value (default 2^36)")                                         \
     ROW("strict", NULL, set_flag, pass.strict, "fold no batch normalisation; direct convolution only")                              \
-    ROW("fast-math", "NAME,..", set_fast_math, owner,                                                                               \
-        "allow named changes of result bits; so far only no-wino2 is known, which allows none")                                     \
+    ROW("fast-math", "NAME,..", set_fast_math, pass.direct,                                                                         \
+        "allow named changes of result bits; so far only no-wino2 is known: direct convolution only")                                    \
     ROW("ftz", NULL, set_flag, ftz, "flush subnormal numbers to zero")                                                              \
     ROW("print-after", "PASS|all", set_pass_or_all, print_after, "print the module or schedule after a pass, to standard error")    \
     ROW("dump-after", "PASS|all", set_pass_or_all, dump_after, "write it to a file of its own")                                     \

@@ -70,7 +70,7 @@ typedef struct WeightStream {
 static bool is_identity(const PackedWeight *w)
 {
     int64_t stride = 1;
-    if (w->pack->offset || w->pack->n_bounds)
+    if (w->pack->offset || w->pack->n_bounds || w->pack->winograd)
         return false;
     for (uint32_t i = w->rank; i-- > 0;) {
         if (w->dim[i] != 1 && w->pack->stride[i] != stride)
@@ -191,7 +191,7 @@ typedef struct Weights {
 static bool same_pack(const PackedWeight *a, const PackedWeight *b)
 {
     const Pack *p = a->pack, *q = b->pack;
-    if (p->weight != q->weight || p->offset != q->offset || p->n_bounds != q->n_bounds || a->dtype != b->dtype ||
+    if (p->weight != q->weight || p->winograd != q->winograd || p->offset != q->offset || p->n_bounds != q->n_bounds || a->dtype != b->dtype ||
         a->rank != b->rank || a->bytes != b->bytes)
         return false;
     for (uint32_t i = 0; i < a->rank; i++)
@@ -416,8 +416,8 @@ static void options_hash(const Program *p, Arena *arena, uint8_t digest[32])
     Text text;
     Sha256 sha;
     text_init(&text, arena);
-    text_addf(&text, "O%d eager=%d strict=%d ftz=%d limit=%" PRId64, pass->opt_level, pass->eager, pass->strict, p->options.ftz,
-              pass->limit < 0 ? -1 : pass->limit);
+    text_addf(&text, "O%d eager=%d strict=%d direct=%d ftz=%d limit=%" PRId64, pass->opt_level, pass->eager, pass->strict,
+              pass->direct, p->options.ftz, pass->limit < 0 ? -1 : pass->limit);
     for (uint32_t i = 0; i < pass->n_disabled; i++)
         text_addf(&text, " without=%s", pass->disabled[i]);
     for (uint32_t i = 0; i < p->n_variants; i++)

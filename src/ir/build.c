@@ -59,6 +59,22 @@ Weight *module_find_weight(const Module *module, Str name) { return map_get(modu
 State *module_find_state(const Module *module, Str name) { return map_get(module->index->states, KEY(name)); }
 Sym *module_find_sym(const Module *module, Str name) { return map_get(module->index->syms, KEY(name)); }
 
+bool module_is_strict(const Module *module)
+{
+    for (uint32_t i = 0; i + 1 < module->meta.len; i += 2)
+        if (strcmp(module->meta.data[i], "igata.arithmetic") == 0 && strcmp(module->meta.data[i + 1], "strict") == 0)
+            return true;
+    return false;
+}
+
+void module_set_strict(Module *module)
+{
+    if (module_is_strict(module))
+        return;
+    vec_push(module->arena, &module->meta, str_intern(module->ctx, "igata.arithmetic"));
+    vec_push(module->arena, &module->meta, str_intern(module->ctx, "strict"));
+}
+
 Func *module_func(Module *module, Str name, bool entry)
 {
     IG_CHECK(module->ctx, !module_find_func(module, name));

@@ -269,6 +269,10 @@ struct Module {
 /* build.c */
 Module *module_create(Context *ctx);
 void module_destroy(Module *module);
+/* Strict: no arithmetic class that reorders sums (numerics.md: wino2). Part of the module's meaning, kept in its meta as
+ * "igata.arithmetic" "strict". */
+bool module_is_strict(const Module *module);
+void module_set_strict(Module *module);
 Module *module_clone(const Module *module); /* same Context; weights' bytes are shared: the original must outlive it */
 Func *module_func(Module *module, Str name, bool entry); /* the name must be new in the module */
 Func *module_find_func(const Module *module, Str name);

@@ -816,6 +816,8 @@ static bool read_pack(Reader *r, Buf *buf)
     uint32_t n;
     pack->weight = ARENA_NEW(r->k->arena, Weight);
     pack->weight->name = need_name(r);
+    if (take_word(r, "winograd"))
+        pack->winograd = take_word(r, "flipped") ? WINOGRAD_FLIPPED : WINOGRAD;
     if (!pack->weight->name || !need_word(r, "offset") || !need_s64(r, &pack->offset) || !need_word(r, "strides") ||
         !read_s64_list(r, pack->stride, &n, INT64_MIN) || !same_rank(r, n, buf))
         return false;

@@ -414,6 +414,8 @@ static void put_pack(Printer *p, const Pack *pack, uint32_t rank)
 {
     text_add(p->text, " pack ");
     text_add_quoted(p->text, pack->weight->name);
+    if (pack->winograd)
+        text_add(p->text, pack->winograd == WINOGRAD_FLIPPED ? " winograd flipped" : " winograd");
     text_addf(p->text, " offset %lld strides ", (long long)pack->offset);
     put_list(p, pack->stride, rank);
     for (int i = 0; i < pack->n_bounds; i++) {

@@ -33,6 +33,9 @@ typedef enum BufSpace {
  * array is weight element sum(i_d * stride[d]) + offset if every bound holds, else zero. */
 typedef struct Pack {
     Weight *weight;
+    /* What is packed is not the weight [OC][IC][3][3] but its Winograd form [16][IC][OC], reversed kernels for FLIPPED
+     * (numerics.md "wino2"); elements are counted in that. */
+    enum { WINOGRAD_NONE, WINOGRAD, WINOGRAD_FLIPPED } winograd;
     int64_t offset;
     int64_t stride[LOOP_MAX_RANK];
     /* up to two padded logical axes: sum(i_d * coef[d]) < limit */

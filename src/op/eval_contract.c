@@ -6,7 +6,7 @@
  * chain.
  *
  * The order fixes each result element, not the order among elements: TILE neighbouring columns or channels run as
- * independent chains, which the compiler vectorises. In EVAL_F64 the same code runs in double.
+ * independent chains, which the compiler vectorises. In EVAL_F64 the same code runs in double; class wino2 is for f32 only.
  */
 #include "op/eval_support.h"
 
@@ -234,6 +234,130 @@ static ConvPlan conv_plan(const Node *node, const Tensor *x, const Tensor *w, co
     return p;
 }
 
+/* ---- conv by Winograd F(2x2,3x3): numerics.md "wino2" ----------------------------------------------------------- */
+
+typedef struct WinoPlan {
+    int64_t ic, oc, height, width, out_height, out_width, pad[2]; /* height, width: of the input */
+    int64_t down, across;                                          /* tiles of 2x2 outputs */
+    bool flip;
+} WinoPlan;
+
+static WinoPlan wino_plan(const Node *node, const Tensor *x, const Tensor *w, const Tensor *out)
+{
+    const int64_t *pad;
+    node_ints(node, AN_pad_lo, &pad);
+    return (WinoPlan){.ic = w->dim[1], .oc = w->dim[0], .height = x->dim[2], .width = x->dim[3], .out_height = out->dim[2],
+                      .out_width = out->dim[3], .pad = {pad[0], pad[1]}, .down = (out->dim[2] + 1) / 2,
+                      .across = (out->dim[3] + 1) / 2, .flip = node_bool(node, AN_flip)};
+}
+
+/* U[4 * i + j][ic][oc] = (G g G^T)[i][j] in f64, rounded once. Row 1 of G times a column is ((g0 + g2) + g1) / 2, row 2 is
+ * ((g0 + g2) - g1) / 2. */
+static void wino_filters(const WinoPlan *p, const float *w, float *u)
+{
+    for (int64_t oc = 0; oc < p->oc; oc++)
+        for (int64_t ic = 0; ic < p->ic; ic++) {
+            const float *g = w + (oc * p->ic + ic) * 9;
+            double half[4][3], all[4][4];
+            for (int c = 0; c < 3; c++) {
+                double g0 = g[p->flip ? 8 - c : c], g1 = g[p->flip ? 5 - c : 3 + c], g2 = g[p->flip ? 2 - c : 6 + c];
+                half[0][c] = g0;
+                half[1][c] = ((g0 + g2) + g1) / 2;
+                half[2][c] = ((g0 + g2) - g1) / 2;
+                half[3][c] = g2;
+            }
+            for (int r = 0; r < 4; r++) {
+                const double *h = half[r];
+                all[r][0] = h[0];
+                all[r][1] = ((h[0] + h[2]) + h[1]) / 2;
+                all[r][2] = ((h[0] + h[2]) - h[1]) / 2;
+                all[r][3] = h[2];
+            }
+            for (int i = 0; i < 16; i++)
+                u[(i * p->ic + ic) * p->oc + oc] = (float)all[i / 4][i % 4];
+        }
+}
+
+/* V[4 * i + j][tile][ic] = (B^T d B)[i][j], d the 4x4 inputs of the tile, zeros outside the image. x: one image. */
+static void wino_inputs(const WinoPlan *p, const float *x, float *v)
+{
+    int64_t tiles = p->down * p->across;
+    for (int64_t tile = 0; tile < tiles; tile++)
+        for (int64_t ic = 0; ic < p->ic; ic++) {
+            float d[4][4], half[4][4];
+            for (int i = 0; i < 16; i++) {
+                int64_t row = tile / p->across * 2 + i / 4 - p->pad[0], column = tile % p->across * 2 + i % 4 - p->pad[1];
+                bool inside = row >= 0 && row < p->height && column >= 0 && column < p->width;
+                d[i / 4][i % 4] = inside ? x[(ic * p->height + row) * p->width + column] : 0;
+            }
+            for (int c = 0; c < 4; c++) {
+                half[0][c] = d[0][c] - d[2][c];
+                half[1][c] = d[1][c] + d[2][c];
+                half[2][c] = d[2][c] - d[1][c];
+                half[3][c] = d[1][c] - d[3][c];
+            }
+            for (int r = 0; r < 4; r++) {
+                const float *h = half[r], all[4] = {h[0] - h[2], h[1] + h[2], h[2] - h[1], h[1] - h[3]};
+                for (int c = 0; c < 4; c++)
+                    v[((r * 4 + c) * tiles + tile) * p->ic + ic] = all[c];
+            }
+        }
+}
+
+/* y = A^T M A of each tile, where the image has it. m: [16][tile][oc]; y: one image. */
+static void wino_outputs(const WinoPlan *p, const float *m, float *y)
+{
+    int64_t tiles = p->down * p->across;
+    for (int64_t tile = 0; tile < tiles; tile++)
+        for (int64_t oc = 0; oc < p->oc; oc++) {
+            float half[2][4], q[4];
+            for (int c = 0; c < 4; c++) {
+                for (int r = 0; r < 4; r++)
+                    q[r] = m[((r * 4 + c) * tiles + tile) * p->oc + oc];
+                half[0][c] = (q[0] + q[1]) + q[2];
+                half[1][c] = (q[1] - q[2]) - q[3];
+            }
+            for (int i = 0; i < 4; i++) {
+                const float *h = half[i / 2];
+                int64_t row = tile / p->across * 2 + i / 2, column = tile % p->across * 2 + i % 2;
+                if (row < p->out_height && column < p->out_width)
+                    y[(oc * p->out_height + row) * p->out_width + column] =
+                        i % 2 == 0 ? (h[0] + h[1]) + h[2] : (h[1] - h[2]) - h[3];
+            }
+        }
+}
+
+static uint64_t *multiples(Arena *tmp, uint64_t n, int64_t step)
+{
+    uint64_t *v = ARENA_ARRAY(tmp, uint64_t, n);
+    for (uint64_t i = 0; i < n; i++)
+        v[i] = i * (uint64_t)step;
+    return v;
+}
+
+/* The 16 products are dots over ic. */
+static void conv_wino2(Arena *tmp, const WinoPlan *p, uint64_t images, const float *x, const float *w, float *y)
+{
+    int64_t tiles = p->down * p->across;
+    DotPlan dot = {.b = 16, .m = (uint64_t)tiles, .n = (uint64_t)p->oc, .k = (uint64_t)p->ic};
+    dot.lhs_batch = multiples(tmp, 16, tiles * p->ic);
+    dot.lhs_free = multiples(tmp, dot.m, p->ic);
+    dot.lhs_k = multiples(tmp, dot.k, 1);
+    dot.rhs_batch = multiples(tmp, 16, p->ic * p->oc);
+    dot.rhs_free = multiples(tmp, dot.n, 1);
+    dot.rhs_k = multiples(tmp, dot.k, p->oc);
+    float *u = ARENA_ARRAY(tmp, float, 16 * dot.k * dot.n), *v = ARENA_ARRAY(tmp, float, 16 * dot.m * dot.k);
+    float *m = ARENA_ARRAY(tmp, float, 16 * dot.m * dot.n);
+    wino_filters(p, w, u);
+    for (uint64_t n = 0; n < images; n++) {
+        Arena *scratch = arena_create(arena_context(tmp));
+        wino_inputs(p, x + n * (uint64_t)(p->ic * p->height * p->width), v);
+        (HAVE_FMA() ? dot_f32_fma : dot_f32_any)(scratch, &dot, v, u, m);
+        wino_outputs(p, m, y + n * (uint64_t)(p->oc * p->out_height * p->out_width));
+        arena_destroy(scratch);
+    }
+}
+
 bool eval_conv(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
 {
     EvalClass c = eval_class(in[0]);
@@ -250,7 +374,12 @@ bool eval_conv(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
     ConvFn *fn = c == EC_INT   ? conv_int
                  : c == EC_F32 ? (HAVE_FMA() ? conv_f32_fma : conv_f32_any)
                                : (HAVE_FMA() ? conv_f64_fma : conv_f64_any);
-    fn(tmp, &p, x, w, z);
+    if (c == EC_F32 && op_is_wino2(node) != TRI_NO && out[0]->dim[2] >= WINO2_MIN_SIZE && out[0]->dim[3] >= WINO2_MIN_SIZE) {
+        WinoPlan wino = wino_plan(node, in[0], in[1], out[0]);
+        conv_wino2(tmp, &wino, p.batch, x, w, z);
+    } else {
+        fn(tmp, &p, x, w, z);
+    }
     if (z != out[0]->data)
         eval_put(out[0], c, 0, out[0]->count, z);
     arena_destroy(tmp);

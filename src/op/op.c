@@ -25,7 +25,7 @@ const char *op_class(const Node *node)
     if (!dtype_is_float(node->out[0].type->dtype))
         return "exact";
     if (kind == OK_CONTRACT)
-        return "ref32";
+        return op_is_wino2(node) == TRI_NO ? "ref32" : "wino2";
     return node_str_is(node, AN_kind, "sum") || node_str_is(node, AN_kind, "prod") ? "ref32" : "exact";
 }
 

@@ -176,7 +176,7 @@ bool op_verify(const Module *module);
 /* Replaces a composite node by its body. False after reporting. */
 bool op_expand(Node *node);
 
-/* Arithmetic class of a value's definition: "exact", "ref32", or "" for ops without folds. */
+/* Arithmetic class of a value's definition: "exact", "ref32", "wino2" (for some sizes at least), or "" for ops without folds. */
 const char *op_class(const Node *node);
 /* The attributes of reduce_window and argwindow. */
 typedef struct WindowAttrs {
@@ -184,5 +184,17 @@ typedef struct WindowAttrs {
     const int64_t *size, *stride, *lo, *hi, *dilation;
 } WindowAttrs;
 WindowAttrs op_window(const Node *node);
+
+/* ---- Winograd F(2x2,3x3): winograd.c ----------------------------------------------------------------------------------- */
+
+enum { WINO2_PRODUCTS = 16 /* of a tile of 4x4 inputs or 2x2 outputs, row-major */, WINO2_MIN_SIZE = 8 };
+/* Whether a node is a conv of this arithmetic class, numerics.md "wino2"; TRI_UNKNOWN: where both sizes of its result are
+ * WINO2_MIN_SIZE or more in a run. */
+Tri op_is_wino2(const Node *node);
+/* Its transforms as expressions. let gives a name to a value that is used several times. */
+typedef const Expr *Wino2Let(void *user, const Expr *value);
+void wino2_input(Kernel *k, const Expr *const *d, const Expr **v, Wino2Let *let, void *user);  /* 4x4 -> 4x4 */
+void wino2_filter(Kernel *k, const Expr *const *g, const Expr **u, Wino2Let *let, void *user); /* 3x3 -> 4x4 */
+void wino2_output(Kernel *k, const Expr *const *m, const Expr **y);                            /* 4x4 -> 2x2 */
 
 #endif

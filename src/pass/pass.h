@@ -30,6 +30,7 @@ typedef struct PassOptions {
     int opt_level;               /* 0, 1, 2 */
     bool eager;                  /* one kernel per source node */
     bool strict;
+    bool direct;                 /* no class wino2; part of strict */
     const TargetInfo *target;    /* for LEVEL_SCHED and LEVEL_LOOP */
     const Str *disabled;         /* names of optional passes to skip */
     uint32_t n_disabled;

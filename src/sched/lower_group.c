@@ -32,6 +32,12 @@ typedef struct Lower {
     Intern *memo_keys;
     Map *memo; /* (value, index) -> Expr within one statement list */
     const Expr *mask; /* under which loads happen; NULL: always */
+    /* lower_winograd: the conv, m, index of the tile's first output, and which of the outputs a content loop computes */
+    const Node *winograd;
+    Buf *products;
+    const Expr *corner[2];
+    int pixel, n_pixels;
+    const Var *output[4]; /* of the conv, in a content loop */
     Stmt **tail;
     bool failed;
 } Lower;
@@ -508,8 +514,14 @@ static Stmt *checks_over_axes(Kernel *k, Stmt *checks, const FoldNest *nest)
     return checks;
 }
 
+static void emit_winograd_outputs(Lower *l, const Expr *channel);
+
 static void emit_fold(Lower *l, const Node *node, const Expr *const *index)
 {
+    if (node == l->winograd) {
+        emit_winograd_outputs(l, index[1]);
+        return;
+    }
     LoadUser user = {l, node};
     LowerArgs args = {.k = l->k, .node = node, .out = index, .load = load_operand, .check = add_check, .user = &user};
     if (!op_defs[node->op].lower(&args)) {
@@ -588,6 +600,36 @@ static int64_t channel_groups(const Node *node)
     return groups < type_dim(node->out[0].type, 1) ? groups : 1;
 }
 
+/* What is in a content loop: everything of the level whose content has the shape given, for one row. */
+static void emit_content_body(Lower *l, int level, const Val *shape, int64_t groups, const Expr *const *index, Map *done)
+{
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) { /* folds first: what follows may read several */
+        const Node *node = l->g->nodes.data[n];
+        if (level_of(l, node) == level && is_fold(node) && has_content(l, &node->out[0]) &&
+            same_content(l, &node->out[0], shape) && channel_groups(node) == groups)
+            emit_fold(l, node, index);
+    }
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) {
+        const Node *node = l->g->nodes.data[n];
+        if (level_of(l, node) != level || !has_content(l, &node->out[0]) || !same_content(l, &node->out[0], shape) ||
+            map_has(done, node->id))
+            continue;
+        map_set(done, node->id, l);
+        store_value(l, node, index, must_stage(l, node));
+    }
+    for (uint32_t n = 0; n < l->g->nodes.len; n++) /* the folds' variables end with the loop */
+        if (is_fold(l->g->nodes.data[n]) && has_content(l, &l->g->nodes.data[n]->out[0]))
+            map_set(l->var, l->g->nodes.data[n]->id, NULL);
+    forget_values(l);
+}
+
+static void set_pixel(Lower *l, int pixel)
+{
+    l->pixel = pixel;
+    l->row[2] = lx_add(l->k, l->corner[0], lx_int(l->k, pixel / 2));
+    l->row[3] = lx_add(l->k, l->corner[1], lx_int(l->k, pixel % 2));
+}
+
 /* One content loop: everything of this level whose content has the shape of `first`'s. done: nodes already emitted. */
 static void emit_content_loop(Lower *l, int level, const Node *first, Map *done)
 {
@@ -613,24 +655,13 @@ static void emit_content_loop(Lower *l, int level, const Node *first, Map *done)
     Stmt *body = NULL, **outer_tail = l->tail;
     l->tail = &body;
     forget_values(l);
-    for (uint32_t n = 0; n < l->g->nodes.len; n++) { /* folds first: what follows may read several */
-        const Node *node = l->g->nodes.data[n];
-        if (level_of(l, node) == level && is_fold(node) && has_content(l, &node->out[0]) &&
-            same_content(l, &node->out[0], shape) && channel_groups(node) == groups)
-            emit_fold(l, node, index);
+    emit_content_body(l, level, shape, groups, index, l->n_pixels > 1 ? map_create(l->k->arena) : done);
+    for (int pixel = 1; pixel < l->n_pixels; pixel++) {
+        set_pixel(l, pixel);
+        index[2] = l->row[2];
+        index[3] = l->row[3];
+        emit_content_body(l, level, shape, groups, index, pixel + 1 < l->n_pixels ? map_create(l->k->arena) : done);
     }
-    for (uint32_t n = 0; n < l->g->nodes.len; n++) {
-        const Node *node = l->g->nodes.data[n];
-        if (level_of(l, node) != level || !has_content(l, &node->out[0]) || !same_content(l, &node->out[0], shape) ||
-            map_has(done, node->id))
-            continue;
-        map_set(done, node->id, l);
-        store_value(l, node, index, must_stage(l, node));
-    }
-    for (uint32_t n = 0; n < l->g->nodes.len; n++) /* the folds' variables end with the loop */
-        if (is_fold(l->g->nodes.data[n]) && has_content(l, &l->g->nodes.data[n]->out[0]))
-            map_set(l->var, l->g->nodes.data[n]->id, NULL);
-    forget_values(l);
     for (uint32_t i = n_loops; i-- > 0;)
         body = loop_around(l, &loop[i], body);
     l->tail = outer_tail;
@@ -712,6 +743,264 @@ static void lower_rows(Lower *l)
     for (uint32_t i = l->rank; i-- > 0;)
         body = loop_around(l, &row[i], body);
     l->k->body = body;
+}
+
+/* ---- convolutions of class wino2 --------------------------------------------------------------------------------------------
+ * The rows are tiles of 2x2 outputs. Each has three stages with local buffers between:
+ *
+ *   for t {
+ *     for c { d = 4x4 inputs; store v[p, c] = (B^T d B)[p] }                    p: 0 .. 15
+ *     for p { for c { fold f = dot over ic of v[p, ic] * u[p, ic, c]; store m[p, c] = f } }
+ *     for each of 4 pixels: if it exists { what lower_rows emits, the conv's element being (A^T m A)[pixel] }     in one loop
+ *                                                                                       over c, if all pixels exist everywhere
+ *   }
+ *
+ * u = G g G^T is constant data if the filters are (Pack), else local and computed first. */
+
+static const Expr *let_value(void *user, const Expr *value)
+{
+    Lower *l = user;
+    Var *var = kernel_var(l->k, "w", value->dtype);
+    append(l, ls_let(l->k, var, value));
+    return lx_var(l->k, var);
+}
+
+static Stmt *loop_over(Kernel *k, const Iter *iter, int64_t extent, Stmt *body)
+{
+    return ls_for(k, iter, lx_int(k, 0), lx_int(k, extent), 1, BIND_SEQ, body);
+}
+
+static void store_products(Lower *l, Buf *buf, const Expr *const *value, const Expr *const *rest)
+{
+    const Expr *index[LOOP_MAX_RANK];
+    for (uint32_t i = 1; i < buf->rank; i++)
+        index[i] = rest[i - 1];
+    for (int p = 0; p < WINO2_PRODUCTS; p++) {
+        index[0] = lx_int(l->k, p);
+        append(l, ls_store(l->k, buf, index, value[p], NULL));
+    }
+}
+
+/* u of filters that are no constant: loops before all others. */
+static void emit_winograd_filters(Lower *l, Buf *u, int64_t ic, int64_t oc)
+{
+    Kernel *k = l->k;
+    const Iter *in = kernel_iter(k, "k", 0, ic - 1), *out = kernel_iter(k, "c", 0, oc - 1);
+    const Expr *rest[] = {lx_iter(k, in), lx_iter(k, out)}, *g[9], *value[WINO2_PRODUCTS];
+    Stmt *body = NULL, **outer_tail = l->tail;
+    bool flip = node_bool(l->winograd, AN_flip);
+    l->tail = &body;
+    for (int i = 0; i < 9; i++) {
+        int tap = flip ? 8 - i : i;
+        const Expr *index[] = {rest[1], rest[0], lx_int(k, tap / 3), lx_int(k, tap % 3)};
+        g[i] = let_value(l, lx_cast(k, value_at(l, ir_in(l->winograd, 1), index), DT_F64));
+    }
+    wino2_filter(k, g, value, let_value, l);
+    for (int p = 0; p < WINO2_PRODUCTS; p++)
+        value[p] = lx_cast(k, value[p], DT_F32);
+    store_products(l, u, value, rest);
+    l->tail = outer_tail;
+    append(l, loop_over(k, in, ic, loop_over(k, out, oc, body)));
+    forget_values(l);
+}
+
+static Buf *winograd_filters(Lower *l, int64_t ic, int64_t oc)
+{
+    const int64_t dim[] = {WINO2_PRODUCTS, ic, oc};
+    Weight *weight = val_const(ir_in(l->winograd, 1));
+    Buf *u = kernel_buf(l->k, str_intern(l->s->ctx, "u"), DT_F32, weight ? BUF_WEIGHT : BUF_LOCAL, 3, dim);
+    if (!weight) {
+        emit_winograd_filters(l, u, ic, oc);
+        return u;
+    }
+    Pack *pack = ARENA_NEW(l->k->arena, Pack);
+    pack->weight = weight;
+    pack->winograd = node_bool(l->winograd, AN_flip) ? WINOGRAD_FLIPPED : WINOGRAD;
+    for (uint32_t i = 0; i < u->rank; i++)
+        pack->stride[i] = u->stride[i];
+    u->pack = pack;
+    return u;
+}
+
+/* Whether the position lies in an image of val's. What is sure becomes true by itself. */
+static const Expr *in_image(Lower *l, const Val *val, const Expr *n, const Expr *row, const Expr *column)
+{
+    const Expr *at[] = {n, row, column}, *all = NULL;
+    for (uint32_t a = 0; a < 3; a++) {
+        all = lx_and(l->k, all, lx_le(l->k, lx_int(l->k, 0), at[a]));
+        all = lx_and(l->k, all, lx_lt(l->k, at[a], size_of(l, val->type, a ? a + 1 : 0)));
+    }
+    return all;
+}
+
+static void emit_winograd_input(Lower *l, Buf *v, int64_t ic)
+{
+    Kernel *k = l->k;
+    const Val *x = ir_in(l->winograd, 0);
+    const Iter *c = kernel_iter(k, "c", 0, ic - 1);
+    const Expr *channel = lx_iter(k, c), *d[WINO2_PRODUCTS], *value[WINO2_PRODUCTS];
+    const int64_t *pad;
+    Stmt *body = NULL, **outer_tail = l->tail;
+    node_ints(l->winograd, AN_pad_lo, &pad);
+    l->tail = &body;
+    for (int i = 0; i < WINO2_PRODUCTS; i++) {
+        const Expr *index[] = {l->row[0], channel, lx_add(k, l->corner[0], lx_int(k, i / 4 - pad[0])),
+                               lx_add(k, l->corner[1], lx_int(k, i % 4 - pad[1]))};
+        const Expr *inside = in_image(l, x, index[0], index[2], index[3]);
+        l->mask = lx_is_true(inside) ? NULL : inside;
+        const Expr *at = value_at(l, x, index);
+        if (l->mask && at->kind != LX_LOAD) /* a masked load gives zero by itself */
+            at = lx_map(k, OP_select, DT_F32, (const Expr *[]){inside, at, zero_of(l, x)}, 3);
+        l->mask = NULL;
+        d[i] = let_value(l, at);
+    }
+    wino2_input(k, d, value, let_value, l);
+    store_products(l, v, value, &channel);
+    l->tail = outer_tail;
+    append(l, loop_over(k, c, ic, body));
+    forget_values(l);
+}
+
+static void emit_winograd_products(Lower *l, Buf *v, Buf *u, int64_t ic, int64_t oc)
+{
+    enum { KB = 512 };
+    Kernel *k = l->k;
+    const Iter *p = kernel_iter(k, "p", 0, WINO2_PRODUCTS - 1), *c = kernel_iter(k, "c", 0, oc - 1), *in = kernel_iter(k, "k", 0, ic - 1);
+    const Expr *to[] = {lx_iter(k, p), lx_iter(k, c)}, *a[] = {to[0], lx_iter(k, in)}, *b[] = {to[0], a[1], to[1]};
+    Stmt *fold = ls_new(k, LS_FOLD);
+    Var *var = kernel_var(k, "f", DT_F32);
+    fold->u.fold.var = var;
+    fold->u.fold.kind = FOLD_DOT;
+    fold->u.fold.form = FORM_CHAIN;
+    fold->u.fold.kb = KB;
+    fold->u.fold.n_axes = 1;
+    fold->u.fold.axis[0] = (FoldAxis){in, ic, NULL};
+    fold->u.fold.a = lx_load(k, v, a, NULL, NULL);
+    fold->u.fold.b = lx_load(k, u, b, NULL, NULL);
+    fold->next = ls_store(k, l->products, to, lx_var(k, var), NULL);
+    append(l, loop_over(k, p, WINO2_PRODUCTS, loop_over(k, c, oc, fold)));
+}
+
+/* The conv's value at this pixel; the first one of a content loop names those of all. */
+static void emit_winograd_outputs(Lower *l, const Expr *channel)
+{
+    const Expr *m[WINO2_PRODUCTS], *y[4];
+    if (l->pixel == 0 || l->n_pixels == 1) {
+        for (int p = 0; p < WINO2_PRODUCTS; p++)
+            m[p] = lx_load(l->k, l->products, (const Expr *[]){lx_int(l->k, p), channel}, NULL, NULL);
+        wino2_output(l->k, m, y);
+        for (int i = l->pixel; i < l->pixel + l->n_pixels; i++) {
+            Var *var = kernel_var(l->k, "f", DT_F32);
+            append(l, ls_let(l->k, var, y[i]));
+            l->output[i] = var;
+        }
+    }
+    map_set(l->var, l->winograd->id, (void *)(uintptr_t)l->output[l->pixel]);
+    forget_values(l);
+}
+
+/* The group's results at n_pixels pixels of the tile from `pixel` on; the image may lack a lone one. */
+static void emit_winograd_pixels(Lower *l, int highest, int pixel)
+{
+    Kernel *k = l->k;
+    set_pixel(l, pixel);
+    const Expr *exists = l->n_pixels > 1 ? NULL : in_image(l, &l->winograd->out[0], l->row[0], l->row[2], l->row[3]);
+    Stmt *body = NULL, **outer_tail = l->tail;
+    l->tail = &body;
+    for (int level = 0; level <= highest && !l->failed; level++) {
+        emit_scalars(l, level);
+        emit_content(l, level);
+    }
+    l->tail = outer_tail;
+    if (exists && !lx_is_true(exists)) {
+        Stmt *branch = ls_new(k, LS_IF);
+        branch->u.branch.cond = exists;
+        branch->u.branch.then = body;
+        body = branch;
+    }
+    append(l, body);
+}
+
+/* Whether every node of the group has the conv's content, so that one loop can compute it for several pixels. */
+static bool content_is_alike(const Lower *l)
+{
+    for (uint32_t n = 0; n < l->g->nodes.len; n++)
+        if (!same_content(l, &l->g->nodes.data[n]->out[0], &l->winograd->out[0]))
+            return false;
+    return true;
+}
+
+/* Tiles of 2 outputs along an axis. */
+static const Expr *tiles_along(Lower *l, const Type *type, uint32_t axis)
+{
+    const Expr *tiles = lx_div(l->k, lx_add(l->k, size_of(l, type, axis), lx_int(l->k, 1)), 2);
+    return lx_max(l->k, tiles, lx_int(l->k, 1)); /* a divisor */
+}
+
+static bool is_even(const Type *type, uint32_t axis)
+{
+    int64_t size;
+    return dim_is_const(type->dim[axis], &size) && size % 2 == 0;
+}
+
+static void lower_winograd(Lower *l)
+{
+    Kernel *k = l->k;
+    const Node *conv = l->g->nodes.data[0];
+    const Type *type = conv->out[0].type;
+    int64_t oc = type_dim(type, 1), ic = type_dim(ir_in(conv, 1)->type, 1);
+    const Expr *down = tiles_along(l, type, 2), *across = tiles_along(l, type, 3), *image = lx_times(k, down, across);
+    const Expr *tiles = lx_times(k, size_of(l, type, 0), image);
+    const Iter *t = kernel_iter(k, "t", 0, tiles->hi - 1);
+    const Expr *tile = lx_iter(k, t);
+    Stmt *body = NULL;
+    l->winograd = conv;
+    l->rank = type->rank;
+    l->row_axes = group_row_axes(conv);
+    l->row[0] = lx_quotient(k, tile, image);
+    l->corner[0] = lx_mul(k, lx_remainder(k, lx_quotient(k, tile, across), down), 2);
+    l->corner[1] = lx_mul(k, lx_remainder(k, tile, across), 2);
+    int highest = assign_levels(l);
+    l->tail = &k->body;
+    Buf *u = winograd_filters(l, ic, oc);
+    Buf *v = kernel_buf(k, str_intern(l->s->ctx, "v"), DT_F32, BUF_LOCAL, 2, (int64_t[]){WINO2_PRODUCTS, ic});
+    l->products = kernel_buf(k, str_intern(l->s->ctx, "m"), DT_F32, BUF_LOCAL, 2, (int64_t[]){WINO2_PRODUCTS, oc});
+    Stmt **top = l->tail;
+    l->tail = &body;
+    emit_winograd_input(l, v, ic);
+    emit_winograd_products(l, v, u, ic, oc);
+    bool whole = dim_is_const(type->dim[0], NULL) && is_even(type, 2) && is_even(type, 3) && content_is_alike(l);
+    l->n_pixels = whole ? 4 : 1;
+    for (int pixel = 0; pixel < 4; pixel += l->n_pixels)
+        emit_winograd_pixels(l, highest, pixel);
+    ls_append(top, ls_for(k, t, lx_int(k, 0), tiles, 1, BIND_SEQ, body));
+}
+
+/* By rows, or as Winograd's tiles; where the sizes of the run decide, both. */
+static void lower_by_class(Lower *l)
+{
+    Kernel *k = l->k;
+    const Node *anchor = l->g->nodes.data[0];
+    Tri winograd = op_is_wino2(anchor);
+    if (winograd != TRI_YES)
+        lower_rows(l);
+    if (winograd == TRI_NO || l->failed)
+        return;
+    Stmt *rows = k->body;
+    k->body = NULL;
+    l->level = map_create(k->arena);
+    l->staged = map_create(k->arena);
+    l->var = map_create(k->arena);
+    forget_values(l);
+    lower_winograd(l);
+    if (winograd == TRI_YES)
+        return;
+    Stmt *branch = ls_new(k, LS_IF);
+    branch->u.branch.then = k->body;
+    branch->u.branch.otherwise = rows;
+    for (uint32_t a = 2; a < 4; a++)
+        branch->u.branch.cond = lx_and(k, branch->u.branch.cond, lx_le(k, lx_int(k, WINO2_MIN_SIZE), size_of(l, anchor->out[0].type, a)));
+    k->body = branch;
 }
 
 /* concat into memory: one nest per operand, each writing its part. */
@@ -801,7 +1090,7 @@ static bool lower_group(Schedule *s, Group *g)
     else if (g->nodes.data[0]->op == OP_concat) /* op-switch: see concat_operands */
         concat_operands(&l);
     else
-        lower_rows(&l);
+        lower_by_class(&l);
     return !l.failed;
 }
 

@@ -58,6 +58,7 @@ static void pack_operand(Contraction *c)
     Buf *packed = kernel_buf(k, str_format(k->ctx, "%s_packed", raw->name), raw->dtype, BUF_WEIGHT, rank, extent);
     Pack *pack = ARENA_NEW(k->arena, Pack);
     pack->weight = raw->pack->weight;
+    pack->winograd = raw->pack->winograd;
     pack->offset = offset;
     for (uint32_t i = 0; i < rank; i++)
         pack->stride[i] = stride[i];
@@ -108,6 +109,7 @@ static const Expr *pack_strided(void *user, const Expr *load)
     Buf shape = {.rank = 0};
     Pack *pack = ARENA_NEW(p->k->arena, Pack);
     pack->weight = raw->pack->weight;
+    pack->winograd = raw->pack->winograd;
     for (uint32_t i = 0; i < p->stack->n; i++) {
         const Iter *iter = p->stack->loop[i]->u.loop.iter;
         if (iter != p->lane && lx_uses_iter(rest, iter) &&

@@ -169,6 +169,32 @@ static void clip_run(int64_t value, int64_t coef, int64_t limit, int64_t *lo, in
     }
 }
 
+/* G times a column: numerics.md "wino2". */
+static double filter_row(int64_t row, double g0, double g1, double g2)
+{
+    return row == 0 ? g0 : row == 3 ? g2 : row == 1 ? ((g0 + g2) + g1) * 0.5 : ((g0 + g2) - g1) * 0.5;
+}
+
+static float winograd_element(const Pack *pack, int64_t element)
+{
+    int64_t oc = type_dim(pack->weight->type, 0), ic = type_dim(pack->weight->type, 1), which = element / oc / ic;
+    int64_t first = pack->winograd == WINOGRAD_FLIPPED ? 8 : 0, step = first ? -1 : 1;
+    float g[9]; /* data of a mapped file may lie anywhere */
+    double half[3];
+    memcpy(g, (const char *)pack->weight->data + (size_t)(element % oc * ic + element / oc % ic) * sizeof g, sizeof g);
+    for (int64_t c = 0; c < 3; c++)
+        half[c] = filter_row(which / 4, g[first + step * c], g[first + step * (3 + c)], g[first + step * (6 + c)]);
+    return (float)filter_row(which % 4, half[0], half[1], half[2]);
+}
+
+static void winograd_run(const Pack *pack, int64_t element, int64_t n, int64_t stride, char *to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float value = winograd_element(pack, element + i * stride);
+        memcpy(to + i * (int64_t)sizeof value, &value, sizeof value);
+    }
+}
+
 /* The last axis of a packed weight is a run: its element 0 at `element`, and what bounds leave of it. A guarded constant (padding)
  * has positions outside its data, which no kernel reads. */
 static void pack_run(const PackedWeight *weight, const int64_t *at, int64_t n, uint64_t elements, char *out)
@@ -192,8 +218,11 @@ static void pack_run(const PackedWeight *weight, const int64_t *at, int64_t n, u
         return;
     }
     memset(out, 0, (size_t)lo * size);
-    copy_run(out + (size_t)lo * size, (const char *)pack->weight->data + (element + lo * stride) * (int64_t)size, hi - lo, stride,
-             size);
+    if (pack->winograd)
+        winograd_run(pack, element + lo * stride, hi - lo, stride, out + (size_t)lo * size);
+    else
+        copy_run(out + (size_t)lo * size, (const char *)pack->weight->data + (element + lo * stride) * (int64_t)size, hi - lo, stride,
+                 size);
     memset(out + (size_t)hi * size, 0, (size_t)(n - hi) * size);
 }
 
@@ -203,6 +232,8 @@ void sched_pack(const PackedWeight *weight, uint64_t index, uint64_t count, void
     size_t size = (size_t)dtype_bits(weight->dtype) / 8;
     uint64_t rest = index, elements = 0;
     (void)type_count(weight->pack->weight->type, &elements);
+    if (weight->pack->winograd)
+        elements = elements / 9 * WINO2_PRODUCTS;
     if (weight->rank == 0 && count) {
         copy_run(out, (const char *)weight->pack->weight->data + weight->pack->offset * (int64_t)size, 1, 1, size);
         return;

@@ -9,6 +9,13 @@
  *     a row dimension; contractions become mma over the tile, everything else runs row by row. An operand b that is not
  *     contiguous along its columns (K^T) is packed once per trip of the outer loops.
  *
+ * (C) tiles of outputs around a batch of contractions (Winograd: lower_group.c): per trip, statements that fill local operands,
+ *     `for p { for c { fold; store m[p, c] } }`, statements that read m. Trips come in blocks whose operands stay in L2, local
+ *     buffers get a dimension for them, and column panels go outside the batch, so that m is as wide as a panel:
+ *       for blocks { for r { fill }; for column panels { for p { for row tiles { mma; put m } }; for r { read m } } }
+ *     The last block fills the rows that it lacks with its last one. A single block is done twice, for half of the panels each,
+ *     so that two threads can share it.
+ *
  * Rows and columns whose number a run decides: all full tiles, then one that computes rows of its own over again and stores only those
  * that exist; all full panels, then single vectors of which the last is cut off.
  *
@@ -19,7 +26,7 @@
  */
 #include "sched/tile.h"
 
-enum { MAX_TILE_ROWS = 14, MAX_RUNS = 10, ATTENTION_ROWS = 16, MIN_ROWS_TO_PACK = 4 };
+enum { MAX_RUNS = 10, ATTENTION_ROWS = 16, MIN_ROWS_TO_PACK = 4 };
 
 /* ---- finding contractions ------------------------------------------------------------------------------------------------ */
 
@@ -151,64 +158,6 @@ bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_op
     return true;
 }
 
-/* ---- choosing a tile ------------------------------------------------------------------------------------------------------ */
-
-typedef struct TileShape {
-    int64_t rows, vectors; /* vectors of 16 columns */
-} TileShape;
-
-static bool tile_fits(const TargetInfo *t, int64_t rows, int64_t vectors)
-{
-    int64_t parts = LOOP_LANES / t->f32_lanes, acc = rows * vectors * parts;
-    return acc + vectors * parts + 1 <= t->vector_registers && (t->vector_registers < 32 || acc <= 26);
-}
-
-/* Cycles per position of k: FMAs on two ports, loads on two, four cycles of FMA latency. Loads that wait cost a little even where
- * they are not the limit, and accumulators that just cover the latency do not quite. */
-static double tile_cycles(const TargetInfo *t, int64_t rows, int64_t vectors)
-{
-    double parts = (double)(LOOP_LANES / t->f32_lanes), fma = (double)(rows * vectors) * parts / 2,
-           loads = ((double)vectors * parts + (double)rows) / 2, cycles = fma > loads ? fma : loads;
-    return (cycles > 4.5 ? cycles : 4.5) + loads / 16;
-}
-
-static double covering_cycles(const TargetInfo *t, TileShape shape, int64_t n_rows, int64_t n_vectors, double k)
-{
-    double total = 0;
-    for (int side = 0; side < 2; side++) { /* full panels, then the narrower last one */
-        int64_t vectors = side ? n_vectors % shape.vectors : shape.vectors;
-        double panels = side ? vectors > 0 : (double)(n_vectors / shape.vectors);
-        if (panels <= 0)
-            continue;
-        int64_t rest = n_rows % shape.rows;
-        double overhead = 20 + 4 * (double)(shape.rows * vectors);
-        total += panels * (double)(n_rows / shape.rows) * (k * tile_cycles(t, shape.rows, vectors) + overhead);
-        if (rest)
-            total += panels * (k * tile_cycles(t, rest, vectors) + overhead);
-    }
-    return total;
-}
-
-static TileShape choose_tile(const TargetInfo *t, int64_t n_rows, int64_t n_cols, double k)
-{
-    TileShape best = {1, 1};
-    double best_cycles = 0;
-    int64_t n_vectors = (n_cols + LOOP_LANES - 1) / LOOP_LANES;
-    for (int64_t vectors = 1; vectors <= 8 && vectors <= n_vectors; vectors++)
-        for (int64_t rows = 1; rows <= MAX_TILE_ROWS && rows <= n_rows; rows++) {
-            TileShape shape = {rows, vectors};
-            if (!tile_fits(t, rows, vectors))
-                continue;
-            double panel = k * (double)vectors * LOOP_LANES * sizeof(float); /* shares the cache with the rows that pass it */
-            double cycles = covering_cycles(t, shape, n_rows, n_vectors, k) * (1 + 0.1 * panel / (double)t->l2_bytes);
-            if (best_cycles == 0 || cycles < best_cycles) {
-                best = shape;
-                best_cycles = cycles;
-            }
-        }
-    return best;
-}
-
 static double chain_length(const Stmt *fold)
 {
     double k = 1;
@@ -223,6 +172,9 @@ static double chain_length(const Stmt *fold)
 typedef struct RowTile {
     Map *wide;           /* Buf -> Buf with a leading row dimension */
     const Expr *row;     /* index in the tile of the row at hand */
+    const Buf *panel;    /* of the wide ones, that which holds one panel, from column col0; or NULL */
+    const Expr *col0;
+    const Expr *last;    /* NULL, or the last of all rows, which is taken for those behind it */
 } RowTile;
 
 typedef struct TileSubst {
@@ -255,6 +207,14 @@ static Buf *wide_buf(const RowTile *rows, const Buf *buf)
     return rows && buf->space == BUF_LOCAL ? map_get(rows->wide, KEY(buf)) : NULL;
 }
 
+/* index[1 ..] of a narrow buffer becomes that of the wide one. */
+static void widen_index(Kernel *k, const RowTile *rows, const Buf *wide, const Expr **index)
+{
+    index[0] = rows->row;
+    if (wide == rows->panel)
+        index[wide->rank - 1] = lx_sub(k, index[wide->rank - 1], rows->col0);
+}
+
 static const Expr *tile_load(void *user, const Expr *load)
 {
     TileSubst *t = user;
@@ -262,9 +222,9 @@ static const Expr *tile_load(void *user, const Expr *load)
     if (!wide)
         return NULL;
     const Expr *index[LOOP_MAX_RANK];
-    index[0] = t->rows->row;
     for (uint32_t i = 0; i < load->u.buf->rank; i++)
         index[i + 1] = load->arg[i];
+    widen_index(t->k, t->rows, wide, index);
     bool masked = load->n_args > load->u.buf->rank;
     return lx_load(t->k, wide, index, masked ? load->arg[load->n_args - 2] : NULL, masked ? load->arg[load->n_args - 1] : NULL);
 }
@@ -340,11 +300,11 @@ static Stmt *emit_store_of_tile(const TilePlace *at, TileSubst *t, const Var *ti
     Kernel *k = t->k;
     const Expr **index = ARENA_ARRAY(k->arena, const Expr *, store->u.store.n_index + 1);
     Buf *wide = wide_buf(t->rows, store->u.store.buf);
-    uint32_t n = 0;
-    if (wide)
-        index[n++] = t->row_value;
+    uint32_t n = wide != NULL;
     for (uint32_t i = 0; i < store->u.store.n_index; i++)
         index[n++] = apply(t, store->u.store.index[i]);
+    if (wide)
+        widen_index(k, t->rows, wide, index);
     return emit_put(k, at, tile, wide ? wide : store->u.store.buf, index, n, apply(t, store->u.store.value));
 }
 
@@ -579,13 +539,49 @@ typedef struct PanelBody {
     TileShape shape;
     RowTile *row_tile;
     bool around; /* put the contraction's other loops that b does not use around the rows */
+    /* (C): the loop over the batch, and what follows it for n_rows rows from row0 */
+    const Stmt *batch, *then;
+    const Iter *row;
+    const Expr *row0, *n_rows;
 } PanelBody;
+
+static Stmt *row_segment(Kernel *k, const Stmt *first, const Stmt *end, const Iter *row, const Expr *row0, const Expr *rows,
+                         RowTile *row_tile);
+
+/* The list with its loops over all columns cut to those of a panel. */
+static Stmt *restrict_columns(Kernel *k, const Stmt *list, int64_t n_cols, const Panel *p)
+{
+    Stmt *result = NULL, **tail = &result;
+    for (const Stmt *s = list; s; s = s->next) {
+        Stmt *one = ls_new(k, s->kind);
+        int64_t extent, cols = p->limit ? p->limit->hi : p->cols;
+        *one = *s;
+        one->next = NULL;
+        if (s->kind == LS_IF) {
+            one->u.branch.then = restrict_columns(k, s->u.branch.then, n_cols, p);
+        } else if (loop_extent(s, &extent) && extent == n_cols) {
+            const Iter *iter = kernel_iter(k, s->u.loop.iter->name, 0, cols - 1);
+            Stmt *body = ls_replace_iter(k, s->u.loop.body, s->u.loop.iter, lx_add(k, p->col0, lx_iter(k, iter)));
+            one = ls_for(k, iter, lx_int(k, 0), lx_int(k, cols), 1, BIND_SEQ, body);
+        }
+        tail = ls_append(tail, one);
+    }
+    return result;
+}
 
 static Stmt *panel_body(const PanelBody *pb, const Panel *p)
 {
     const Contraction *c = pb->c;
     Stmt *body = NULL;
+    if (pb->batch)
+        pb->row_tile->col0 = p->col0;
     emit_rows(c, pb->shape.rows, p, pb->row_tile, &body);
+    if (pb->batch) {
+        const Stmt *loop = pb->batch, *then = restrict_columns(c->k, pb->then, c->n_cols, p);
+        body = ls_for(c->k, loop->u.loop.iter, loop->u.loop.lo, loop->u.loop.hi, 1, BIND_SEQ, body);
+        ls_append(&body->next, row_segment(c->k, then, NULL, pb->row, pb->row0, pb->n_rows, pb->row_tile));
+        return body;
+    }
     for (uint32_t i = c->n_outer; pb->around && i-- > 0;) {
         const Stmt *loop = c->outer[i];
         if (!c->b_uses[i])
@@ -714,7 +710,7 @@ static bool tensorize_nest(Kernel *k, const TargetInfo *target)
     if (c.col_stride != 1 && c.n_rows < MIN_ROWS_TO_PACK)
         return false; /* `pack` was disabled */
     Stmt *pack = c.col_stride == 1 ? NULL : pack_locally(&c);
-    PanelBody pb = {.c = &c, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
+    PanelBody pb = {.c = &c, .shape = tile_choose(target, c.n_rows, c.n_cols, chain_length(c.fold)),
                     .around = true};
     int64_t tile_dim[] = {pb.shape.rows, pb.shape.vectors * LOOP_LANES};
     for (uint32_t i = 0; i < c.n_siblings; i++)
@@ -791,13 +787,15 @@ static void widen_stores(Kernel *k, Stmt *list, const RowTile *rows)
     for (Stmt *s = list; s; s = s->next) {
         if (s->kind == LS_FOR)
             widen_stores(k, s->u.loop.body, rows);
+        if (s->kind == LS_IF)
+            widen_stores(k, s->u.branch.then, rows);
         Buf *wide = s->kind == LS_STORE ? wide_buf(rows, s->u.store.buf) : NULL;
         if (!wide)
             continue;
         const Expr **index = ARENA_ARRAY(k->arena, const Expr *, s->u.store.n_index + 1);
-        index[0] = rows->row;
         for (uint32_t i = 0; i < s->u.store.n_index; i++)
             index[i + 1] = s->u.store.index[i];
+        widen_index(k, rows, wide, index);
         s->u.store.buf = wide;
         s->u.store.index = index;
         s->u.store.n_index++;
@@ -818,6 +816,8 @@ static Stmt *row_segment(Kernel *k, const Stmt *first, const Stmt *end, const It
     const Iter *r = kernel_iter(k, "r", 0, rows->hi - 1);
     row_tile->row = lx_iter(k, r);
     TileSubst t = {.k = k, .row = row, .row_value = lx_add(k, row0, lx_iter(k, r)), .rows = row_tile};
+    if (row_tile->last)
+        t.row_value = lx_min(k, t.row_value, row_tile->last);
     ExprSubst subst = {.user = &t, .iter = tile_iter, .load = tile_load};
     Stmt *body = ls_clone(k, copy, &subst);
     widen_stores(k, body, row_tile);
@@ -886,7 +886,7 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
         c.row_size = rows;
         if (!is_plain_load(c.a))
             tail = ls_append(tail, stage_rows(&c, r));
-        PanelBody pb = {.c = &c, .shape = choose_tile(target, c.n_rows, c.n_cols, chain_length(c.fold)),
+        PanelBody pb = {.c = &c, .shape = tile_choose(target, c.n_rows, c.n_cols, chain_length(c.fold)),
                         .row_tile = row_tile};
         tail = ls_append(tail, emit_panels(&pb));
         s = s->next;
@@ -951,13 +951,215 @@ static bool tensorize_rows(Kernel *k, const TargetInfo *target)
     return true;
 }
 
+/* ---- (C) ---------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Batch {
+    Contraction c;
+    const Stmt *tiles, *loop; /* over tiles of outputs, over the contractions */
+    const Expr *n_tiles;
+    int64_t n;
+    const Buf *result;        /* [n][columns]: of the contractions for one tile */
+} Batch;
+
+typedef struct ColumnUse {
+    const Buf *result;
+    const Iter *column;
+} ColumnUse;
+
+static bool uses_column(void *user, const Buf *buf, const Expr *const *index, bool is_store)
+{
+    const ColumnUse *u = user;
+    (void)is_store;
+    if (buf != u->result)
+        return true;
+    const Expr *last = index[buf->rank - 1];
+    return last->kind == LX_ITER && last->u.iter == u->column;
+}
+
+/* Every access of the result in the list is at the iterator of a loop over all columns. */
+static bool reads_by_column(const Batch *b, Kernel *k, const Stmt *list)
+{
+    for (const Stmt *s = list; s; s = s->next) {
+        int64_t extent;
+        if (s->kind == LS_IF) {
+            if (s->u.branch.otherwise || !reads_by_column(b, k, s->u.branch.then))
+                return false;
+            continue;
+        }
+        ColumnUse u = {b->result, s->kind == LS_FOR && loop_extent(s, &extent) && extent == b->c.n_cols ? s->u.loop.iter : NULL};
+        Stmt one = *s;
+        one.next = NULL;
+        if (!stmts_each_access(k->arena, &one, uses_column, &u))
+            return false;
+    }
+    return true;
+}
+
+static bool batch_find(Kernel *k, Stmt *list, Batch *b)
+{
+    Stmt *tiles = list;
+    while (tiles && tiles->next)
+        tiles = tiles->next;
+    if (!tiles || !(b->n_tiles = loop_size(tiles)))
+        return false;
+    b->tiles = tiles;
+    for (Stmt *s = tiles->u.loop.body; s; s = s->next) {
+        Stmt alone = *s;
+        alone.next = NULL;
+        Nest nest = nest_of(&alone);
+        if (nest.n != 2 || !nest.body || nest.body->kind != LS_FOLD)
+            continue;
+        LoopStack stack = {.n = 3, .loop = {tiles, s, nest.loop[1]}};
+        const Stmt *store = nest.body->next;
+        if (!contraction_find(k, nest.body, &stack, false, &b->c) || b->c.col != nest.loop[1] || b->c.col_stride != 1 || b->c.row ||
+            !store || store->next || store->kind != LS_STORE || store->u.store.buf->space != BUF_LOCAL ||
+            b->c.a->u.buf->space != BUF_LOCAL || lx_uses_iter(b->c.b, tiles->u.loop.iter) || !loop_extent(s, &b->n))
+            return false;
+        b->loop = s;
+        b->result = store->u.store.buf;
+        ColumnUse u = {b->result, b->c.col->u.loop.iter};
+        return stmts_each_access(k->arena, store, uses_column, &u) && reads_by_column(b, k, s->next);
+    }
+    return false;
+}
+
+typedef struct BlockShape {
+    int64_t tiles; /* in a block */
+    TileShape mma;
+} BlockShape;
+
+enum { L1_BYTES = 32 << 10 }; /* the least of what CPUs have */
+
+/* Cycles of the mma, and half of those of reading what it does not find near: a panel of b comes from L2 for each row tile unless
+ * it fits L1; all of b comes anew for each block, from beyond L2 where that does not hold it, at 16 bytes a cycle; a for each
+ * panel, if a block of it and of the results is too large for L2. Smaller blocks are better by a little. */
+static double block_cycles(const TargetInfo *t, const Batch *b, int64_t tiles, TileShape shape)
+{
+    int64_t n_vectors = (b->c.n_cols + LOOP_LANES - 1) / LOOP_LANES, blocks = (b->n_tiles->hi + tiles - 1) / tiles;
+    double k = chain_length(b->c.fold), batch = (double)b->n, n_blocks = (double)blocks, l2 = (double)t->l2_bytes;
+    double column = k * LOOP_LANES * sizeof(float), b_bytes = batch * column * (double)n_vectors;
+    double panels = (double)((n_vectors + shape.vectors - 1) / shape.vectors);
+    double a_bytes = batch * (double)tiles * k * sizeof(float);
+    double m_bytes = batch * (double)(tiles * shape.vectors * LOOP_LANES) * sizeof(float);
+    double cycles = batch * n_blocks * tile_covering_cycles(t, shape, tiles, n_vectors, k);
+    if (column * (double)shape.vectors > (double)L1_BYTES / 2)
+        cycles += n_blocks * (double)((tiles + shape.rows - 1) / shape.rows) * b_bytes / 128;
+    cycles += n_blocks * b_bytes / (b_bytes > l2 / 2 ? 16 : 128);
+    if (a_bytes + m_bytes > l2 * 3 / 4)
+        cycles += n_blocks * panels * a_bytes / 32;
+    cycles *= 1 + 0.05 * (a_bytes + m_bytes) / l2;
+    return blocks == 1 ? cycles * 1.02 : cycles; /* nothing to share between threads */
+}
+
+static BlockShape choose_block(const TargetInfo *t, const Batch *b)
+{
+    enum { MOST = 128 };
+    BlockShape best = {1, {1, 1}};
+    double best_cycles = 0;
+    for (int64_t tiles = 1; tiles <= MOST && tiles <= b->n_tiles->hi; tiles++)
+        for (int64_t vectors = 1; vectors <= 8 && vectors * LOOP_LANES < b->c.n_cols + LOOP_LANES; vectors++)
+            for (int64_t rows = 1; rows <= MAX_TILE_ROWS && rows <= tiles; rows++) {
+                TileShape shape = {rows, vectors};
+                double cycles = tile_fits(t, rows, vectors) ? block_cycles(t, b, tiles, shape) : 0;
+                if (cycles == 0 || (best_cycles > 0 && cycles >= best_cycles))
+                    continue;
+                best = (BlockShape){tiles, shape};
+                best_cycles = cycles;
+            }
+    return best;
+}
+
+/* [dims of buf] with `rows` of them as a leading dimension that lies before the last in memory, a cache line between the others;
+ * rows whose distance is a multiple of 1 KB would share few sets of the cache. */
+static Buf *rows_inside(Kernel *k, const Buf *buf, int64_t rows, int64_t width)
+{
+    int64_t dim[LOOP_MAX_RANK] = {rows};
+    IG_CHECK(k->ctx, buf->rank + 1 <= LOOP_MAX_RANK);
+    for (uint32_t i = 0; i < buf->rank; i++)
+        dim[i + 1] = buf->dim[i];
+    dim[buf->rank] = width;
+    Buf *wide = kernel_buf(k, buf->name, buf->dtype, BUF_LOCAL, buf->rank + 1, dim);
+    int64_t step = (width + LOOP_LANES - 1) / LOOP_LANES * LOOP_LANES;
+    step += step % (16 * LOOP_LANES) == 0 ? LOOP_LANES : 0;
+    wide->stride[0] = step;
+    step = step * rows + LOOP_LANES;
+    for (uint32_t i = buf->rank; i-- > 1;) {
+        wide->stride[i] = step;
+        step *= wide->dim[i];
+    }
+    wide->elements = step;
+    return wide;
+}
+
+typedef struct WidenBatch {
+    Kernel *k;
+    const Batch *b;
+    Map *wide;
+    int64_t rows, width;
+} WidenBatch;
+
+static bool widen_in_batch(void *user, const Buf *buf, const Expr *const *index, bool is_store)
+{
+    WidenBatch *w = user;
+    (void)index;
+    if (buf->space == BUF_LOCAL && is_store && !map_has(w->wide, KEY(buf)))
+        map_set(w->wide, KEY(buf), rows_inside(w->k, buf, w->rows, buf == w->b->result ? w->width : buf->dim[buf->rank - 1]));
+    return true;
+}
+
+/* The only block, for half of the panels at a time. */
+static Stmt *halve_panels(Kernel *k, const Batch *b, Stmt *block)
+{
+    int64_t panels;
+    Stmt *loop = block->next;
+    if (loop->u.loop.iter == b->loop->u.loop.iter || !loop_extent(loop, &panels)) /* one panel has no loop */
+        return block;
+    const Iter *half = kernel_iter(k, "h", 0, 1);
+    const Expr *first = lx_mul(k, lx_iter(k, half), (panels + 1) / 2);
+    loop->u.loop.hi = lx_min(k, lx_add(k, first, lx_int(k, (panels + 1) / 2)), lx_int(k, panels));
+    loop->u.loop.lo = first;
+    return ls_for(k, half, lx_int(k, 0), lx_int(k, 2), 1, BIND_SEQ, block);
+}
+
+static bool tensorize_batch(Kernel *k, const TargetInfo *target)
+{
+    Batch b;
+    Stmt **link = &k->body;
+    if (*link && (*link)->kind == LS_IF && !(*link)->next) /* the sizes of the run decide whether there is one */
+        link = &(*link)->u.branch.then;
+    if (!batch_find(k, *link, &b))
+        return false;
+    BlockShape chosen = choose_block(target, &b);
+    int64_t rows = chosen.tiles;
+    WidenBatch w = {.k = k, .b = &b, .wide = map_create(k->arena), .rows = rows, .width = chosen.mma.vectors * LOOP_LANES};
+    stmts_each_access(k->arena, b.tiles->u.loop.body, widen_in_batch, &w);
+    RowTile row_tile = {.wide = w.wide, .panel = map_get(w.wide, KEY(b.result)), .last = lx_sub(k, b.n_tiles, lx_int(k, 1))};
+    const Expr *blocks = round_up(k, b.n_tiles, rows), *all = lx_int(k, rows);
+    const Iter *block = kernel_iter(k, "b", 0, blocks->hi - 1), *row = b.tiles->u.loop.iter;
+    const Expr *row0 = lx_mul(k, lx_iter(k, block), rows);
+    b.c.n_rows = rows;
+    b.c.row_size = all;
+    Stmt *body = row_segment(k, b.tiles->u.loop.body, b.loop, row, row0, all, &row_tile);
+    PanelBody pb = {.c = &b.c, .shape = chosen.mma, .row_tile = &row_tile, .batch = b.loop, .then = b.loop->next,
+                    .row = row, .row0 = row0, .n_rows = lx_min(k, all, lx_sub(k, b.n_tiles, row0))};
+    body->next = emit_panels(&pb);
+    bool only = lx_is_int(blocks, NULL) && blocks->hi == 1;
+    body = only ? halve_panels(k, &b, ls_replace_iter(k, body, block, lx_int(k, 0)))
+                : ls_for(k, block, lx_int(k, 0), blocks, 1, BIND_SEQ, body);
+    while (*link != b.tiles)
+        link = &(*link)->next;
+    *link = body;
+    return true;
+}
+
 bool pass_tensorize(PassCtx *pc, Unit *unit)
 {
     Schedule *s = unit->schedule;
     bool changed = false;
     for (uint32_t i = 0; i < s->groups.len; i++) {
         Kernel *k = s->groups.data[i]->kernel;
-        if (tensorize_nest(k, pc->options->target) || tensorize_rows(k, pc->options->target))
+        if (tensorize_nest(k, pc->options->target) || tensorize_rows(k, pc->options->target) ||
+            tensorize_batch(k, pc->options->target))
             changed = true;
     }
     return changed;

@@ -35,4 +35,13 @@ typedef struct Contraction {
  * the caller will stage; else they are plain loads, and siblings are allowed. */
 bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
 
+/* tile_shape.c: register tiles of a target, for n_rows x n_cols results of chains of k positions. */
+enum { MAX_TILE_ROWS = 14 };
+typedef struct TileShape {
+    int64_t rows, vectors; /* vectors of 16 columns */
+} TileShape;
+bool tile_fits(const TargetInfo *t, int64_t rows, int64_t vectors);
+double tile_covering_cycles(const TargetInfo *t, TileShape shape, int64_t n_rows, int64_t n_vectors, double k);
+TileShape tile_choose(const TargetInfo *t, int64_t n_rows, int64_t n_cols, double k);
+
 #endif

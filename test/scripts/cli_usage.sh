@@ -89,6 +89,24 @@ expect 3 compile add.ig -o add.a
 [ -e add.a ] && fail "a failed compile leaves a file"
 ls .igata-* 2> /dev/null && fail "temporary files stay"
 
+# the arithmetic class of a 3x3 convolution, and what makes it a direct one
+cat > conv.ig << 'E2'
+entry func @main(%x : f32[1,32,8,9] "x", %w : f32[32,32,3,3] "w") -> ("y") {
+  %1 = conv %x, %w {stride=[1,1], pad_lo=[1,1], pad_hi=[1,1], dilation=[1,1], lhs_dilation=[1,1], groups=1, flip=false} : f32[1,32,8,9]
+  yield %1
+}
+E2
+for how in "wino2 -O2" "ref32 --strict" "ref32 --fast-math=no-wino2"; do
+    expect 0 compile conv.ig ${how#* } -o conv.so
+    expect 0 inspect conv.so
+    grep -q " ${how% *} " out || fail "with '${how#* }' the kernel is not of class ${how% *}"
+    for engine in compiled eager; do
+        expect 0 verify conv.ig ${how#* } --engine $engine -i x=random:1 -i w=random:2
+    done
+    expect 0 run conv.ig ${how#* } -i x=random:1 -i w=random:2 -o y=@${how% *}.npy
+done
+cmp -s wino2.npy ref32.npy && fail "--strict does not change the convolution"
+
 # one artifact for a range of sizes
 expect 0 compile add.ig --dim N=2..9 -o range.so
 expect 0 inspect range.so

@@ -240,8 +240,31 @@ static void net_tail(Net *n) /* many values behind one product, each used twice 
     net_outputs(n, 1, &h);
 }
 
+/* Class wino2: whole tiles with a residual; odd sizes, batch and a group of channels that is no multiple of 16. */
+static void net_wino2(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(2, 32, 11, 9));
+    Val *a = op_unary(&n->b, OP_relu, net_conv(n, x, net_weight(n, DIMS(36, 32, 3, 3)), 1, 2, 1, 1, 1, true)); /* 13 x 11 */
+    a = op_binary(&n->b, OP_add, net_conv(n, a, net_weight(n, DIMS(32, 36, 3, 3)), 1, 0, 1, 1, 1, false), x);  /* 11 x 9 */
+    Val *whole = net_conv(n, a, net_weight(n, DIMS(32, 32, 2, 2)), 1, 0, 1, 1, 1, false);                      /* 10 x 8 */
+    Val *y = net_conv(n, whole, net_weight(n, DIMS(32, 32, 3, 3)), 1, 1, 1, 1, 1, false);
+    y = op_binary(&n->b, OP_add, y, net_weight(n, DIMS(32, 1, 1)));
+    y = op_unary(&n->b, OP_relu, op_binary(&n->b, OP_add, y, whole));
+    net_outputs(n, 1, &y);
+}
+
+/* With filters that are no constants, and computed inputs. */
+static void net_wino2_filters(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 32, 8, 9)), *w = net_input(n, "w", DT_F32, DIMS(32, 32, 3, 3));
+    const int64_t perm[] = {0, 1, 3, 2};
+    Val *y = net_conv(n, op_transpose(&n->b, x, perm), op_unary(&n->b, OP_abs, w), 1, 1, 1, 1, 1, false);
+    net_outputs(n, 1, &y);
+}
+
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},
+                           {"wino2", net_wino2},       {"wino2_filters", net_wino2_filters},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
                            {"order", net_order},       {"tail", net_tail}, {0}};
 

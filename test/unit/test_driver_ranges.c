@@ -71,6 +71,20 @@ static const Case cases[] = {
      "  %z = reshape %t {shape=[B,S,16]} : f32[B,S,16]\n"
      "  yield %z\n}\n",
      {{1, 1}, {2, 2}, {1, 15}, {3, 16}, {1, 17}, {1, 599}, {2, 600}}},
+    {"winograd", /* where the run has 8 rows and columns or more */
+     "sym N in [1, 3]\nsym H in [6, 12]\nsym W in [7, 11]\n"
+     "entry func @main(%x : f32[N,32,H,W] \"x\", %w : f32[32,32,3,3] \"w\") -> (\"y\") {\n"
+     "  %c = conv %x, %w {stride=[1,1], pad_lo=[1,1], pad_hi=[1,1], dilation=[1,1], lhs_dilation=[1,1], groups=1, flip=false} : "
+     "f32[N,32,H,W]\n"
+     "  %y = relu %c : f32[N,32,H,W]\n"
+     "  yield %y\n}\n",
+     {{1, 6, 9}, {2, 8, 8}, {3, 9, 11}, {1, 12, 7}, {2, 12, 11}}},
+    {"winograd tiles",
+     "sym N in [1, 3]\nentry func @main(%x : f32[N,32,9,10] \"x\", %w : f32[33,32,3,3] \"w\") -> (\"y\") {\n"
+     "  %y = conv %x, %w {stride=[1,1], pad_lo=[1,0], pad_hi=[0,1], dilation=[1,1], lhs_dilation=[1,1], groups=1, flip=true} : "
+     "f32[N,33,8,9]\n"
+     "  yield %y\n}\n",
+     {{1}, {2}, {3}}},
     {"image",
      "sym H in [3, 20]\nsym W in [3, 33]\n"
      "weight @k : f32[2,1,3,3] = [1,-2,0.5,4,-0.25,3,1,2,-3,0.125,7,-1,2,0.5,1,-6,2,3]\n"

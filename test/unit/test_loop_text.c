@@ -117,6 +117,8 @@ static void everything_is_written_and_read(void **state)
         "  arg \"a/b\": f32[2, 8] strides [16, 1] elements 40\n"
         "  arg n: s64[8]\n"
         "  weight w: s8[4, 4] pack \"W\" offset 3 strides [4, -1] bound [1, 1] < 5 bound [0, 1] < 3\n"
+        "  weight t: f32[16, 4] pack \"T\" winograd offset 0 strides [4, 1]\n"
+        "  weight g: f32[16, 4] pack \"T\" winograd flipped offset 0 strides [4, 1]\n"
         "  local l: f32[16] written\n"
         "  iter i in [0, 7] iter j in [-2, 5] iter \"true\" in [0, 1]\n"
         "  var v: f32 var u: bool var h: f16 var x: u64 var z: s8 var d: f64 var b: bf16 var m: f32\n"
