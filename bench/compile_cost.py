@@ -73,7 +73,7 @@ def main():
         if code != 0:
             failed += 1
             reason = next((line for line in said.splitlines() if "error[" in line), f"exit status {code}")
-            print(f"| {name} | {size:.0f} | {reason[-100:].replace('|', ' ')} | | | |", flush=True)
+            print(f"| {name} | {size:.0f} | {reason[reason.find('error['):][:100].replace('|', ' ')} | | | |", flush=True)
             continue
         over = " over" if peak * 1.048576 > 2 * size + 200 else ""
         print(f"| {name} | {size:.0f} | {wall:.2f} | {cpu:.2f} | {peak * 1.048576:.0f}{over} | {2 * size + 200:.0f} |", flush=True)
