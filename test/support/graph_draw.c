@@ -15,6 +15,17 @@ enum { MAX_POOL = 64, MAX_COUNT = 4096, TRIES = 150, RELATIONS = 10 };
 
 Draw draw_begin(const uint8_t *data, size_t size) { return (Draw){data, size, 0, hash_bytes(data, size, 1) | 1, DT_NONE}; }
 
+Draw draw_seeded(uint64_t seed)
+{
+    uint8_t bytes[8];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(seed >> 8 * i);
+    Draw d = draw_begin(bytes, sizeof bytes);
+    d.data = NULL;
+    d.size = 0;
+    return d;
+}
+
 uint32_t draw_below(Draw *d, uint32_t n)
 {
     if (n <= 1)

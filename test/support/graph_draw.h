@@ -12,6 +12,7 @@ typedef struct Draw { /* where decisions come from: bytes, and a generator seede
     DType dtype; /* of operands where there is a choice; DT_NONE: any */
 } Draw;
 Draw draw_begin(const uint8_t *data, size_t size);
+Draw draw_seeded(uint64_t seed); /* from the generator alone */
 uint32_t draw_below(Draw *d, uint32_t n); /* 0 .. n-1; 0 for n = 0 */
 
 /* An entry function `main` of up to `max_nodes` nodes: every value that nothing reads is an output. Diagnostics of refused tries

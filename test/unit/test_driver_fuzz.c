@@ -48,11 +48,7 @@ static void print_module(const Module *module)
 static void run_seed(void *arg)
 {
     Seed *s = arg;
-    uint8_t bytes[8];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (uint8_t)(s->seed >> 8 * i);
-    Draw d = draw_begin(bytes, sizeof bytes);
-    d.at = d.size;
+    Draw d = draw_seeded(s->seed);
     s->module = module_create(s->ctx);
     if (!draw_function(s->module, &d, s->only == OP_COUNT ? 12 : 3, s->only))
         return;

@@ -201,11 +201,7 @@ static void print_module(const Module *module)
 static void run_seed(void *arg)
 {
     Seed *s = arg;
-    uint8_t bytes[8];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (uint8_t)(s->seed >> 8 * i);
-    Draw d = draw_begin(bytes, sizeof bytes);
-    d.at = d.size;
+    Draw d = draw_seeded(s->seed);
     Module *drawn = module_create(s->ctx);
     if (!draw_function(drawn, &d, 12, OP_COUNT))
         return;
