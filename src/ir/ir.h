@@ -330,6 +330,8 @@ uint32_t node_dims(const Node *node, AttrName name, const Dim *const **values);
 Weight *node_weight(const Node *node, AttrName name);
 /* The constant behind a value, or NULL. */
 Weight *val_const(const Val *val);
+/* A constant, or a view of one through nodes of kind INDEX with one operand: a contraction reads it packed, without a copy. */
+bool val_is_const_view(const Val *val);
 
 /* print.c, parse.c: lossless; print(parse(print(x))) = print(x) */
 void ir_print(Text *text, const Module *module);

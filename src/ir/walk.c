@@ -92,3 +92,10 @@ Weight *val_const(const Val *val)
     bool constant = val->def && val->def->op == OP_const; /* op-switch: what a weight is read by */
     return constant ? node_weight(val->def, AN_weight) : NULL;
 }
+
+bool val_is_const_view(const Val *val)
+{
+    while (val->def && op_info[val->def->op].kind == OK_INDEX && val->def->n_in == 1 && ir_in(val->def, 0))
+        val = ir_in(val->def, 0);
+    return val_const(val) != NULL;
+}

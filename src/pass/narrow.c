@@ -14,20 +14,12 @@ typedef struct Part { /* columns [start, start + size) of the last axis */
     const Dim *start, *size;
 } Part;
 
-/* A constant, or a view of one that nobody needs in memory. */
-static bool is_constant(const Val *val)
-{
-    while (val && val->def && op_info[val->def->op].kind == OK_INDEX && val->def->n_in == 1)
-        val = ir_in(val->def, 0);
-    return val && val_const(val);
-}
-
 /* The free axis of the constant operand that gives the result its last axis; -1: not such a contraction. */
 static int column_axis(const Node *dot)
 {
     const int64_t *axes;
     const Val *rhs = ir_in(dot, 1);
-    if (dot->op != OP_dot || !is_constant(rhs)) /* op-switch: only dot has free axes */
+    if (dot->op != OP_dot || !val_is_const_view(rhs)) /* op-switch: only dot has free axes */
         return -1;
     uint32_t taken = 0, n = node_ints(dot, AN_rhs_contract, &axes), free_axes = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -63,7 +55,7 @@ static bool is_narrowable(const Val *val, int depth)
     const Val *inner = NULL;
     for (uint32_t i = 0; i < def->n_in; i++) {
         const Val *in = ir_in(def, i);
-        if (!in || is_constant(in))
+        if (!in || val_is_const_view(in))
             continue;
         if (inner || val_n_uses(in) != 1 || in->type->rank != val->type->rank)
             return false;
@@ -72,17 +64,18 @@ static bool is_narrowable(const Val *val, int depth)
     return inner && inner->type->dim[val->type->rank - 1] == val->type->dim[val->type->rank - 1] && is_narrowable(inner, depth + 1);
 }
 
+/* val's columns of the part: the operands that have columns are cut, for a product that is its constant. */
 static Val *emit_part(Builder *b, Val *val, const Part *part)
 {
     Node *def = val->def;
     Val **in = ARENA_ARRAY(b->module->arena, Val *, def->n_in);
     bool is_dot = !is_map(def);
+    uint32_t axis = is_dot ? (uint32_t)column_axis(def) : val->type->rank - 1;
     for (uint32_t i = 0; i < def->n_in; i++) {
         in[i] = ir_in(def, i);
-        uint32_t axis = is_dot ? (uint32_t)column_axis(def) : val->type->rank - 1;
         if (is_dot ? i != 1 : !in[i] || in[i]->type->rank != val->type->rank || is_one(in[i]->type->dim[axis]))
             continue;
-        in[i] = is_constant(in[i]) ? op_slice_axis(b, in[i], axis, part->start, part->size, 1) : emit_part(b, in[i], part);
+        in[i] = val_is_const_view(in[i]) ? op_slice_axis(b, in[i], axis, part->start, part->size, 1) : emit_part(b, in[i], part);
         if (!in[i])
             return NULL;
     }
@@ -138,13 +131,11 @@ static bool meets(const Part *a, const Part *b)
     return false;
 }
 
-/* Whether all uses of val are slices of its columns without overlap that meet. */
+/* The slices of val's columns if these, without overlap, are all its uses and meet; else 0. */
 static uint32_t find_parts(const Val *val, Part *parts)
 {
     uint32_t n = 0;
     int64_t start[MAX_PARTS], size[MAX_PARTS];
-    if (val->type->rank == 0)
-        return 0;
     for (const Use *use = val->uses; use; use = use->next, n++) {
         if (n == MAX_PARTS || !is_part(use->user, val, &parts[n]) || !dim_is_const(parts[n].start, &start[n]) ||
             !dim_is_const(parts[n].size, &size[n]) || (n && size[n] != size[0]) || (n && !meets(&parts[0], &parts[n])))
@@ -156,34 +147,22 @@ static uint32_t find_parts(const Val *val, Part *parts)
     return n;
 }
 
-static bool narrow_region(Region *region)
+static bool narrow_node(Node *node)
 {
-    bool changed = false;
-    for (Node *node = region->first, *next; node; node = next) {
-        next = node->next;
-        for (uint32_t i = 0; i < node->n_region; i++)
-            changed |= narrow_region(node->region[i]);
-        Part parts[MAX_PARTS];
-        uint32_t n = node->n_out == 1 && is_narrowable(&node->out[0], 0) ? find_parts(&node->out[0], parts) : 0;
-        if (n < 2)
-            continue;
-        for (uint32_t i = 0; i < n; i++) {
-            Builder b = ir_before_node(parts[i].slice, node->loc);
-            Val *val = emit_part(&b, &node->out[0], &parts[i]);
-            if (!val)
-                return changed;
-            ir_replace_all(&parts[i].slice->out[0], val);
-        }
-        changed = true;
+    Part parts[MAX_PARTS];
+    uint32_t n = node->n_out == 1 && is_narrowable(&node->out[0], 0) ? find_parts(&node->out[0], parts) : 0;
+    for (uint32_t i = 0; n > 1 && i < n; i++) {
+        Builder b = ir_before_node(parts[i].slice, node->loc);
+        Val *val = emit_part(&b, &node->out[0], &parts[i]);
+        if (!val)
+            return false;
+        ir_replace_all(&parts[i].slice->out[0], val);
     }
-    return changed;
+    return n > 1;
 }
 
 bool pass_narrow(PassCtx *pc, Unit *unit)
 {
     (void)pc;
-    bool changed = false;
-    for (uint32_t i = 0; i < unit->module->funcs.len; i++)
-        changed |= narrow_region(unit->module->funcs.data[i]->body);
-    return changed;
+    return pass_each_node(unit->module, narrow_node);
 }

@@ -69,6 +69,9 @@ extern const PassDef pass_defs[]; /* the tensor-level passes, ends with id NULL 
 
 /* Runs passes in order; false if any reported an error or verification failed (the failing pass is named). */
 bool pass_run(PassCtx *pc, Unit *unit, const PassDef *const *passes, uint32_t n);
+/* For passes: visit on every node, in program order, those of its regions before it. visit may erase the node and insert others before
+ * later ones; whether any visit changed something is returned. */
+bool pass_each_node(Module *module, bool (*visit)(Node *node));
 const PassDef *pass_find(const PassDef *table, const char *id);
 
 #endif

@@ -85,3 +85,23 @@ bool pass_run(PassCtx *pc, Unit *unit, const PassDef *const *passes, uint32_t n)
     }
     return true;
 }
+
+static bool each_node(Region *region, bool (*visit)(Node *node))
+{
+    bool changed = false;
+    for (Node *node = region->first, *next; node; node = next) {
+        next = node->next;
+        for (uint32_t i = 0; i < node->n_region; i++)
+            changed |= each_node(node->region[i], visit);
+        changed |= visit(node);
+    }
+    return changed;
+}
+
+bool pass_each_node(Module *module, bool (*visit)(Node *node))
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < module->funcs.len; i++)
+        changed |= each_node(module->funcs.data[i]->body, visit);
+    return changed;
+}

@@ -61,28 +61,18 @@ static Val *equal_operand(const Node *node)
     }
 }
 
-static bool simplify_region(Region *region)
+static bool simplify_node(Node *node)
 {
-    bool changed = false;
-    for (Node *node = region->first, *next; node; node = next) {
-        next = node->next;
-        for (uint32_t i = 0; i < node->n_region; i++)
-            changed |= simplify_region(node->region[i]);
-        Val *equal = node->n_out == 1 ? equal_operand(node) : NULL;
-        if (!equal)
-            continue;
-        ir_replace_all(&node->out[0], equal);
-        ir_erase(node);
-        changed = true;
-    }
-    return changed;
+    Val *equal = node->n_out == 1 ? equal_operand(node) : NULL;
+    if (!equal)
+        return false;
+    ir_replace_all(&node->out[0], equal);
+    ir_erase(node);
+    return true;
 }
 
 bool pass_simplify(PassCtx *pc, Unit *unit)
 {
     (void)pc;
-    bool changed = false;
-    for (uint32_t i = 0; i < unit->module->funcs.len; i++)
-        changed |= simplify_region(unit->module->funcs.data[i]->body);
-    return changed;
+    return pass_each_node(unit->module, simplify_node);
 }

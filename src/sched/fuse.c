@@ -258,14 +258,6 @@ static void join(Fuse *f, Group *g, Node *node)
     map_set(f->group_of, node->id, g);
 }
 
-/* A constant or a view of one: it can be packed. */
-static bool is_constant(const Val *val)
-{
-    while (val->def && op_info[val->def->op].kind == OK_INDEX && val->def->n_in == 1)
-        val = ir_in(val->def, 0);
-    return val_const(val) != NULL;
-}
-
 /* Whether everything that val is used for outside g ends in g through MAPs of its size: then all of it can join g. */
 static bool leads_only_to(Fuse *f, const Group *g, const Val *val, int depth)
 {
@@ -274,8 +266,7 @@ static bool leads_only_to(Fuse *f, const Group *g, const Val *val, int depth)
         if (in_group(f, user) == g)
             continue;
         if (depth == INLINE_DEPTH || in_group(f, user) || op_info[user->op].kind != OK_MAP || user->n_out != 1 ||
-            user->out[0].type->rank != val->type->rank || !same_rows(user->out[0].type, val->type, ~0u) ||
-            !leads_only_to(f, g, &user->out[0], depth + 1))
+            !same_shape(user->out[0].type, val->type) || !leads_only_to(f, g, &user->out[0], depth + 1))
             return false;
     }
     return true;
@@ -289,8 +280,8 @@ static Node *find_sibling(Fuse *f, const Group *g, const Val *val, int depth)
     if (!def || depth > INLINE_DEPTH || in_group(f, def) || def->n_out != 1 || def->out[0].type != anchor->out[0].type)
         return NULL;
     if (def->op == anchor->op) {
-        bool fits = is_constant(ir_in(def, 1)) && is_constant(ir_in(anchor, 1)) && ir_in(def, 0) == ir_in(anchor, 0) &&
-                    def->attr == anchor->attr && leads_only_to(f, g, &def->out[0], 0);
+        bool fits = val_is_const_view(ir_in(def, 1)) && val_is_const_view(ir_in(anchor, 1)) &&
+                    ir_in(def, 0) == ir_in(anchor, 0) && def->attr == anchor->attr && leads_only_to(f, g, &def->out[0], 0);
         return fits ? def : NULL;
     }
     Node *found = NULL;
