@@ -1,170 +1,167 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency of igata and of its peers, in alternating short rounds, each round in a process of its own while nothing else of this
-program runs. Ratios are medians over rounds of (peer's median / igata's median of the same round). Writes OUT.md and OUT.json.
+program runs. Ratios are medians over rounds of (quickest peer / igata in the same round). Writes OUT.md and OUT.json.
 
-A model is an .onnx file or a folder with model.onnx; inputs come from its test_data_set_0, else random numbers, symbolic sizes 1.
+A model is an .onnx file, a folder with model.onnx, or a folder of such folders. Inputs come from its test_data_set_0, else they are
+random numbers, with symbolic sizes 1. What an engine cannot do becomes a row that says why.
 """
-import argparse, glob, json, os, subprocess, sys, tempfile, time
+import argparse, json, math, os, platform, statistics, subprocess, sys, tempfile
+
+from corpus import compile_model, description, last_line, models_of
+
+ENGINES = ("igata", "onnxruntime", "openvino")
+COLUMNS = (("p50", "p50 us"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"), ("stddev", "stddev"), ("load_ms", "load ms"),
+           ("first_ms", "first run ms"), ("rss_mb", "peak RSS MB"), ("gflops", "GFLOP/s"))
+PER_ROUND = ("p50", "p99", "p99_9", "max", "stddev", "load_ms", "first_ms", "rss_mb")
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def quantile(values, q):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(q * len(values)))]
+    return values[max(0, math.ceil(q * len(values)) - 1)]
 
 
-def median(values):
-    return quantile(values, 0.5)
-
-
-def find_model(path):
-    return os.path.join(path, "model.onnx") if os.path.isdir(path) else path
-
-
-def data_files(model):
-    return sorted(glob.glob(os.path.join(os.path.dirname(model), "test_data_set_0", "input_*.pb")),
-                  key=lambda f: int(f.rsplit("_", 1)[1][:-3]))
-
-
-def real_inputs(model):
-    """Names of the graph's inputs that no initializer fills, with their sizes (None: symbolic)."""
-    import onnx
-    graph = onnx.load(model, load_external_data=False).graph
-    filled = {i.name for i in graph.initializer}
-    result = []
-    for value in graph.input:
-        if value.name not in filled:
-            dims = [d.dim_value if d.HasField("dim_value") else None for d in value.type.tensor_type.shape.dim]
-            result.append((value.name, dims, value.type.tensor_type.elem_type))
+def measure(job):
+    """One round of one engine."""
+    try:
+        done = subprocess.run([sys.executable, os.path.join(HERE, "engines.py"), json.dumps(job)], capture_output=True, text=True,
+                              timeout=job["timeout"])
+    except subprocess.TimeoutExpired:
+        return {"error": f"no end after {job['timeout']} s"}
+    if done.returncode:
+        return {"error": last_line(done.stderr) if done.stderr else f"exit status {done.returncode}"}
+    result = json.loads(done.stdout)
+    us = sorted(result.pop("us"))
+    result.update(p50=quantile(us, 0.5), p99=quantile(us, 0.99), p99_9=quantile(us, 0.999), max=us[-1],
+                  stddev=statistics.pstdev(us), runs=len(us), rss_mb=result.pop("rss_bytes") / 1e6)
     return result
 
 
-def run_onnxruntime(model, seconds):
-    """Runs in a child: prints one JSON object."""
-    import numpy as np, onnx, onnxruntime as ort, resource
-    from onnx import numpy_helper, helper
-    start = time.perf_counter()
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    load = time.perf_counter() - start
-    binding = session.io_binding()
-    files = data_files(model)
-    random = np.random.default_rng(0)
-    for i, (name, dims, elem) in enumerate(real_inputs(model)):
-        if i < len(files):
-            tensor = onnx.TensorProto()
-            tensor.ParseFromString(open(files[i], "rb").read())
-            value = numpy_helper.to_array(tensor)
-        else:
-            value = random.uniform(-1, 1, [d or 1 for d in dims]).astype(helper.tensor_dtype_to_np_dtype(elem))
-        binding.bind_cpu_input(name, value)
-    for out in session.get_outputs():
-        binding.bind_output(out.name)
-    us, clock = [], time.perf_counter
-    for _ in range(10):
-        session.run_with_iobinding(binding)
-    end = clock() + seconds
-    while not us or clock() < end:
-        a = clock()
-        session.run_with_iobinding(binding)
-        us.append((clock() - a) * 1e6)
-    print(json.dumps({"us": us, "load_ms": load * 1e3, "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+def summarize(rounds, flops):
+    middle = {key: statistics.median(r[key] for r in rounds) for key in PER_ROUND}
+    middle["gflops"] = flops / middle["p50"] / 1e3 if flops else None
+    return {**middle, "difference": rounds[0]["difference"], "version": rounds[0]["version"], "runs": sum(r["runs"] for r in rounds)}
 
 
-def measure_igata(igata, model, artifact, seconds):
-    with tempfile.NamedTemporaryFile() as raw:
-        command = [igata, "bench", artifact, "--seconds", str(seconds), "--json", "--raw", raw.name]
-        for (name, _, _), file in zip(real_inputs(model), data_files(model)):
-            command += ["-i", f"{name}=@{file}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            return {"error": done.stderr.strip()[-300:]}
-        return {"us": [float(line) for line in open(raw.name)], "json": json.loads(done.stdout)}
+def compare_rounds(rounds, peers):
+    """Medians over rounds of the best peer's figure by igata's; `tail`: of p99 / p50, the quickest peer's by igata's."""
+    ratios = {"p50": [], "p99": [], "rss_mb": [], "tail": []}
+    for r in rounds:
+        for key in ("p50", "p99", "rss_mb"):
+            ratios[key].append(min(r[p][key] for p in peers) / r["igata"][key])
+        best = min((r[p] for p in peers), key=lambda m: m["p50"])
+        ratios["tail"].append((best["p99"] / best["p50"]) / (r["igata"]["p99"] / r["igata"]["p50"]))
+    return {key: statistics.median(values) for key, values in ratios.items()}
 
 
-def measure_peer(model, seconds):
-    done = subprocess.run([sys.executable, __file__, "--child", "--seconds", str(seconds), model], capture_output=True, text=True)
-    if done.returncode:
-        return {"error": done.stderr.strip()[-300:]}
-    return json.loads(done.stdout)
-
-
-def shape_options(model):
-    import onnx
-    from onnx import numpy_helper
-    options, files = [], data_files(model)
-    for i, (name, dims, _) in enumerate(real_inputs(model)):
-        if None in dims:
-            if i < len(files):
-                tensor = onnx.TensorProto()
-                tensor.ParseFromString(open(files[i], "rb").read())
-                dims = list(tensor.dims)
-            options += ["--shape", f"{name}=" + "x".join(str(d or 1) for d in dims)]
-    return options
-
-
-def bench_model(igata, path, rounds, seconds, folder):
-    model = find_model(path)
-    name = os.path.basename(os.path.dirname(os.path.abspath(model))) if os.path.isdir(path) else os.path.basename(path)
-    artifact = os.path.join(folder, name + ".so")
-    start = time.perf_counter()
-    done = subprocess.run([igata, "compile", model, "-o", artifact] + shape_options(model), capture_output=True, text=True)
-    result = {"model": name, "compile_ms": (time.perf_counter() - start) * 1e3, "rounds": []}
-    if done.returncode:
-        result["error"] = done.stderr.strip()[-300:]
+def bench_model(args, name, model, folder):
+    spec = description(model, folder)
+    result = {"model": name, "engines": {}, "errors": {}, "rounds": []}
+    if "error" in spec:
+        result["errors"] = {"model": spec["error"]}
         return result
-    result["artifact_bytes"] = os.path.getsize(artifact)
-    for r in range(rounds):
-        pair = [("igata", lambda: measure_igata(igata, model, artifact, seconds)), ("onnxruntime", lambda: measure_peer(model, seconds))]
-        measured = {engine: run() for engine, run in (pair if r % 2 == 0 else reversed(pair))}
-        for engine, m in measured.items():
-            if "error" in m:
-                result["error"] = f"{engine}: {m['error']}"
-                return result
-        result["rounds"].append({e: {"p50": median(m["us"]), "p99": quantile(m["us"], 0.99), "runs": len(m["us"])}
-                                 for e, m in measured.items()})
-    for engine in ("igata", "onnxruntime"):
-        result[engine] = {q: median([r[engine][q] for r in result["rounds"]]) for q in ("p50", "p99")}
-    for q in ("p50", "p99"):
-        result["ratio_" + q] = median([r["onnxruntime"][q] / r["igata"][q] for r in result["rounds"]])
+    job = {**spec, "igata": args.igata, "artifact": os.path.join(folder, "model.so"), "threads": args.threads,
+           "seconds": args.seconds, "timeout": args.timeout}
+    if "igata" in args.engines:
+        options = ["--cpu", "native", "--threads", str(args.threads)]
+        done = compile_model(args.igata, spec, job["artifact"], options)
+        result.update(compile_s=done["wall"], fixed=done["fixed"])
+        job["fixed"] = done["fixed"]
+        if done["error"]:
+            result["errors"]["igata"] = done["error"]
+        else:
+            result["artifact_bytes"] = os.path.getsize(job["artifact"])
+    for r in range(args.rounds):
+        left = [e for e in args.engines if e not in result["errors"]]
+        measured = {e: measure({**job, "engine": e}) for e in left[r % max(len(left), 1):] + left[:r % max(len(left), 1)]}
+        result["errors"].update({e: m["error"] for e, m in measured.items() if "error" in m})
+        result["rounds"].append(measured)
+    good = [e for e in args.engines if e not in result["errors"]]
+    flops = result["rounds"][0]["igata"]["flops"] if "igata" in good else None
+    result["engines"] = {e: summarize([r[e] for r in result["rounds"]], flops) for e in good}
+    if "igata" in good and len(good) > 1:
+        result["ratio"] = compare_rounds(result["rounds"], [e for e in good if e != "igata"])
     return result
 
 
-def table(results):
-    lines = ["| model | igata p50 us | p99 | onnxruntime p50 us | p99 | ratio p50 | ratio p99 | compile ms |",
-             "|---|---|---|---|---|---|---|---|"]
-    for r in results:
-        if "error" in r:
-            lines.append(f"| {r['model']} | {' '.join(r['error'].split())} |||||||")
-            continue
-        a, b = r["igata"], r["onnxruntime"]
-        lines.append(f"| {r['model']} | {a['p50']:.1f} | {a['p99']:.1f} | {b['p50']:.1f} | {b['p99']:.1f} | {r['ratio_p50']:.2f} | "
-                     f"{r['ratio_p99']:.2f} | {r['compile_ms']:.0f} |")
-    return "\n".join(lines) + "\n"
+def number(value):
+    return "" if value is None else f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def rows(result):
+    lines = []
+    for engine, s in result["engines"].items():
+        own = engine == "igata"
+        cells = [result["model"], engine, *[number(s[key]) for key, _ in COLUMNS], number(s["difference"]),
+                 number(result["compile_s"]) if own else "", number(result["artifact_bytes"] / 1e6) if own else "",
+                 f"{result['ratio']['p50']:.2f}" if own and "ratio" in result else ""]
+        lines.append("| " + " | ".join(cells) + " |")
+    width = len(COLUMNS) + 3
+    lines += [f"| {result['model']} | {engine} | {text} " + "| " * width + "|" for engine, text in result["errors"].items()]
+    return lines
+
+
+def heading():
+    names = ["model", "engine", *[title for _, title in COLUMNS], "max difference", "compile s", "artifact MB", "best peer / igata"]
+    return ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+
+
+def summary(results):
+    ratios = {r["model"]: r["ratio"]["p50"] for r in results if "ratio" in r}
+    if not ratios:
+        return []
+    lines = ["", f"Geometric mean of best peer / igata over {len(ratios)} models: {statistics.geometric_mean(ratios.values()):.2f}."]
+    for key, what in (("p50", "Slower than a peer"), ("p99", "A peer's p99 is lower"), ("rss_mb", "A peer's memory is lower")):
+        behind = [f"{r['model']} {r['ratio'][key]:.2f}" for r in results if "ratio" in r and r["ratio"][key] < 1]
+        if behind:
+            lines.append(f"{what}: {', '.join(behind)}.")
+    return lines
+
+
+def cpu_name():
+    try:
+        return next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--igata", default="build/igata")
+    parser.add_argument("--engines", default="igata,onnxruntime", help="some of " + ",".join(ENGINES))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of each engine in each round")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds that one engine may take for one round")
+    parser.add_argument("--out", default="bench-result")
+    args = parser.parse_args()
+    args.engines = list(dict.fromkeys(args.engines.split(",")))
+    if set(args.engines) - set(ENGINES):
+        parser.error(f"--engines takes some of {','.join(ENGINES)}")
+    if args.threads < 1 or args.rounds < 1 or args.seconds <= 0:
+        parser.error("--threads, --rounds and --seconds are positive")
+    args.models = models_of(args.models)
+    if not args.models:
+        parser.error("no model is there")
+    return args
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("models", nargs="+")
-    parser.add_argument("--igata", default="build/igata")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.3)
-    parser.add_argument("--out", default="bench-result")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.child:
-        return run_onnxruntime(args.models[0], args.seconds)
-    with tempfile.TemporaryDirectory() as folder:
-        results = [bench_model(args.igata, m, args.rounds, args.seconds, folder) for m in args.models]
-    text = table(results)
-    print(text, end="")
-    with open(args.out + ".md", "w") as f:
-        f.write(text)
-    with open(args.out + ".json", "w") as f:
-        json.dump(results, f, indent=1)
-    slower = [r["model"] for r in results if r.get("ratio_p50", 0) < 1]
-    if slower:
-        print("not faster than onnxruntime: " + ", ".join(slower))
+    args = read_arguments()
+    lines, results = heading(), []
+    print("\n".join(lines), flush=True)
+    for name, model in args.models:
+        with tempfile.TemporaryDirectory() as folder:
+            results.append(bench_model(args, name, model, folder))
+        lines += rows(results[-1])
+        print("\n".join(rows(results[-1])), flush=True)
+    lines += summary(results)
+    print("\n".join(summary(results)))
+    with open(args.out + ".md", "w") as file:
+        file.write("\n".join(lines) + "\n")
+    with open(args.out + ".json", "w") as file:
+        json.dump({"machine": {"cpu": cpu_name(), "cpus": os.cpu_count()}, "threads": args.threads, "seconds": args.seconds,
+                   "models": results}, file, indent=1)
 
 
 if __name__ == "__main__":

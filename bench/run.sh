@@ -1,17 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Speed of this build: kernels against the FMA peak, then models against onnxruntime. Everything runs on one thread.
-#   bench/run.sh [--models DIR ..] [--rounds N] [--seconds S] [--out FILE-STEM] [--no-kernels]
+# Speed of this build: kernels against the FMA peak, then models against other engines.
+#   bench/run.sh [--models DIR ..] [--engines igata,onnxruntime,openvino] [--threads N] [--rounds N] [--seconds S] [--out FILE-STEM]
+#                [--no-kernels]
 # BUILD: build folder (default build). VENV: virtual environment for the peers (default $BUILD/bench-venv; made on first use).
 # Results: FILE-STEM.md and FILE-STEM.json (default $BUILD/bench-result).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
 VENV=${VENV:-$BUILD/bench-venv}
-models=() rounds=7 seconds=0.3 out=$BUILD/bench-result kernels=1
+models=() engines=igata,onnxruntime threads=1 rounds=7 seconds=0.3 out=$BUILD/bench-result kernels=1
 while [ $# -gt 0 ]; do
     case $1 in
     --models) shift; while [ $# -gt 0 ] && [ "${1#--}" = "$1" ]; do models+=("$1"); shift; done ;;
+    --engines) engines=$2; shift 2 ;;
+    --threads) threads=$2; shift 2 ;;
     --rounds) rounds=$2; shift 2 ;;
     --seconds) seconds=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
@@ -32,10 +35,17 @@ fi
 if [ ! -x "$VENV/bin/python" ]; then
     python3 -c 'import ensurepip' 2>/dev/null || { apt-get -qq update && apt-get -qq install -y python3-venv; } > /dev/null
     python3 -m venv "$VENV"
-    "$VENV/bin/pip" install -q --retries 1 onnxruntime onnx numpy || {
+    "$VENV/bin/pip" install -q --retries 1 onnx numpy || {
         rm -rf "$VENV" # the next run tries again
-        echo "run.sh: onnxruntime cannot be installed, so there is no comparison with it" >&2
+        echo "run.sh: onnx cannot be installed, which reads the models" >&2
         exit 1
     }
 fi
-"$VENV/bin/python" bench/compare.py --igata "$BUILD/igata" --rounds "$rounds" --seconds "$seconds" --out "$out" "${models[@]}"
+for peer in onnxruntime openvino; do
+    case ,$engines, in
+    *,$peer,*) "$VENV/bin/python" -c "import $peer" 2> /dev/null || "$VENV/bin/pip" install -q --retries 1 $peer ||
+        echo "run.sh: $peer cannot be installed; its rows will say so" >&2 ;;
+    esac
+done
+"$VENV/bin/python" bench/compare.py --igata "$BUILD/igata" --engines "$engines" --threads "$threads" --rounds "$rounds" \
+    --seconds "$seconds" --out "$out" "${models[@]}"

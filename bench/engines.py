@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One engine runs one model for a while, in a process of its own, and prints a JSON object: latencies in microseconds, times to
+load and to run first, peak memory, largest difference to the expected outputs. Arguments: one JSON object (see compare.py).
+
+An engine is prepared by a function that returns (run, results, version): run() computes on bound inputs, results() gives arrays.
+"""
+import json, os, resource, subprocess, sys, tempfile, time
+
+
+def load_arrays(values):
+    import numpy
+    return {v["name"]: numpy.load(v["file"]) for v in values}
+
+
+def onnxruntime(job, arrays):
+    import onnxruntime as ort
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = job["threads"], 1
+    session = ort.InferenceSession(job["model"], options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, array in arrays.items():
+        binding.bind_cpu_input(name, array)
+    names = [output.name for output in session.get_outputs()]
+    for name in names:
+        binding.bind_output(name)
+    return (lambda: session.run_with_iobinding(binding), lambda: dict(zip(names, binding.copy_outputs_to_cpu())), ort.__version__)
+
+
+def openvino(job, arrays):
+    import openvino as ov
+    core = ov.Core()
+    model = core.read_model(job["model"])
+    model.reshape({name: list(array.shape) for name, array in arrays.items()})
+    config = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1",
+              "INFERENCE_NUM_THREADS": str(job["threads"])}
+    request = core.compile_model(model, "CPU", config).create_infer_request()
+    for name, array in arrays.items():
+        request.set_tensor(name, ov.Tensor(array, shared_memory=bool(array.size and array.ndim)))
+    names = [output["name"] for output in job["outputs"]]
+    return request.infer, lambda: {name: request.get_tensor(name).data for name in names}, ov.__version__
+
+
+PEERS = {"onnxruntime": onnxruntime, "openvino": openvino}
+
+
+def largest_difference(got, outputs):
+    import numpy
+    worst = 0.0
+    for name, want in load_arrays(outputs).items():
+        if got[name].shape != want.shape:
+            raise ValueError(f"output {name} has shape {got[name].shape}, expected {want.shape}")
+        a, b = got[name].astype("f8"), want.astype("f8")
+        off = numpy.where((a == b) | (numpy.isnan(a) & numpy.isnan(b)), 0, numpy.abs(a - b))
+        worst = max(worst, float(off.max(initial=0)))
+    return worst
+
+
+def run_peer(job):
+    arrays = load_arrays(job["inputs"])
+    clock = time.perf_counter
+    start = clock()
+    run, results, version = PEERS[job["engine"]](job, arrays)
+    loaded = clock()
+    run()
+    first = clock() - loaded
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    for _ in range(10):
+        run()
+    us, end = [], clock() + job["seconds"]
+    while not us or clock() < end:
+        begin = clock()
+        run()
+        us.append((clock() - begin) * 1e6)
+    return {"us": us, "load_ms": (loaded - start) * 1e3, "first_ms": first * 1e3, "rss_bytes": peak, "version": version,
+            "difference": largest_difference(results(), job["outputs"]) if job["outputs"] else None}
+
+
+def call(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+def run_igata(job):
+    inputs = [f"--input={i['name']}=@{i['file']}" for i in job["inputs"] if i["name"] not in job["fixed"]]
+    common = [job["artifact"], "--threads", str(job["threads"]), *inputs]
+    with tempfile.TemporaryDirectory() as folder:
+        raw = os.path.join(folder, "raw")
+        stats = json.loads(call([job["igata"], "bench", *common, "--seconds", str(job["seconds"]), "--json", "--raw", raw]))
+        us = [float(line) for line in open(raw)]
+        files = [{"name": o["name"], "file": os.path.join(folder, f"{i}.npy")} for i, o in enumerate(job["outputs"])]
+        if files:
+            call([job["igata"], "run", *common, *[f"--output={f['name']}=@{f['file']}" for f in files]])
+        return {"us": us, "load_ms": stats["open_us"] / 1e3, "first_ms": stats["first_run_us"] / 1e3, "flops": stats["flops"],
+                "rss_bytes": stats["peak_rss_bytes"], "version": call([job["igata"], "--version"]).strip(),
+                "difference": largest_difference(load_arrays(files), job["outputs"]) if files else None}
+
+
+if __name__ == "__main__":
+    task = json.loads(sys.argv[1])
+    json.dump(run_igata(task) if task["engine"] == "igata" else run_peer(task), sys.stdout)
