@@ -7,6 +7,7 @@
  *              but the first becomes a constant of random numbers.
  */
 #define _GNU_SOURCE
+#include "cli/peak.h"
 #include "driver/driver.h"
 #include "igata_rt.h"
 
@@ -17,9 +18,6 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 typedef void KernelFn(void *const *buf, int64_t lo, int64_t hi, uint64_t *error);
 
@@ -30,37 +28,10 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- peak: 24 independent accumulators (12 of the 16 registers for AVX2) ------------------------------------------------------ */
-
-#if defined(__x86_64__)
-#define PEAK(name, isa, type, count, set1, fma, add, lanes, store)                                                     \
-    __attribute__((target(isa))) static double name(long n, float *out)                                               \
-    {                                                                                                                  \
-        type acc[count], x = set1(1.0000001f), y = set1(1e-7f);                                                        \
-        for (int i = 0; i < (count); i++)                                                                              \
-            acc[i] = set1((float)i);                                                                                   \
-        for (long k = 0; k < n; k++)                                                                                   \
-            _Pragma("GCC unroll 24") for (int i = 0; i < (count); i++) acc[i] = fma(acc[i], x, y);                     \
-        for (int i = 1; i < (count); i++)                                                                              \
-            acc[0] = add(acc[0], acc[i]);                                                                              \
-        store(out, acc[0]);                                                                                            \
-        return 2.0 * (lanes) * (count) * (double)n;                                                                    \
-    }
-PEAK(peak512, "avx512f", __m512, 24, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, 16, _mm512_storeu_ps)
-PEAK(peak256, "avx2,fma", __m256, 12, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, 8, _mm256_storeu_ps)
-#endif
-
 static double peak_rate(const TargetInfo *target)
 {
-#if defined(__x86_64__)
-    float out[16];
-    double start = now();
-    double flops = target->f32_lanes == 16 ? peak512(1000000, out) : peak256(2000000, out);
+    double start = now(), flops = peak_run(target->f32_lanes);
     return flops / (now() - start);
-#else
-    (void)target;
-    return 0;
-#endif
 }
 
 /* ---- kernels --------------------------------------------------------------------------------------------------------------------- */

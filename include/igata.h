@@ -151,6 +151,11 @@ igata_status igata_session_result(igata_session *session, size_t index, igata_te
 /* Binds inputs once; then each step runs on them without copies (for timing). */
 igata_status igata_session_bind(igata_session *session, const igata_tensor *inputs, size_t n_inputs);
 igata_status igata_session_step(igata_session *session);
+/* A step of a compiled model on the calling thread; what each phase took is added to `times` (igata_session_phases elements). */
+igata_status igata_session_step_timed(igata_session *session, igata_timing times[]);
+/* Of the program bound or run last: 0 where the engine has none. */
+size_t igata_session_phases(const igata_session *session);
+igata_status igata_session_phase(const igata_session *session, size_t index, igata_phase *info);
 
 typedef struct igata_session_stats { /* of the shapes bound or run last; 0 where an engine has none */
     size_t size;

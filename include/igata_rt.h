@@ -129,6 +129,12 @@ typedef struct igata_size {
     int64_t lo, hi; /* the range, inclusive */
 } igata_size;
 
+typedef struct igata_phase { /* an execution of a kernel; flops and bytes by the compiler's count, at the bounds */
+    size_t size;
+    const char *kernel, *nodes;
+    uint64_t flops, bytes;
+} igata_phase;
+
 igata_status igata_info(const igata_model *model, igata_model_info *info);
 size_t igata_entry_count(const igata_model *model);
 /* Number of the entry of that name, or -1. */
@@ -137,6 +143,7 @@ igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entr
 /* index: inputs first, then outputs, as in io[]. */
 igata_status igata_io_info(const igata_model *model, size_t entry, size_t index, igata_value *info);
 igata_status igata_state_info(const igata_model *model, size_t index, igata_value *info);
+igata_status igata_phase_info(const igata_model *model, size_t entry, size_t index, igata_phase *info);
 /* A number that a run is told: index below igata_entry.sizes. */
 igata_status igata_size_info(const igata_model *model, size_t entry, size_t index, igata_size *info);
 /* The sizes of a run from the dims of its inputs, shapes[input][axis]; IGATA_E_SIZE if they do not fit the entry. */
@@ -155,6 +162,13 @@ igata_status igata_run(const igata_model *model, size_t entry, void *const io[],
  * of range, 0 if none was. */
 igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
                               uint64_t *error);
+/* Measuring: the same, and for each phase of the entry its executions and the time from the end of the phase before, steps of
+ * control included. times: igata_entry.phases elements, which the run adds to. */
+typedef struct igata_timing {
+    uint64_t ns, executions;
+} igata_timing;
+igata_status igata_run_timed(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
+                             uint64_t *error, igata_timing times[]);
 /* Name of the source node that an error word is about, as the model calls it; NULL if the artifact does not say. */
 const char *igata_error_node(const igata_model *model, uint64_t error);
 

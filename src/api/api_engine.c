@@ -199,6 +199,18 @@ static igata_status add_io(igata_session *s, Shaped *shaped)
     return IGATA_OK;
 }
 
+/* Of a run: those of all phases, each executed once; of an eager program those of all its entries. */
+static uint64_t count_flops(const Shaped *shaped)
+{
+    uint64_t sum = 0;
+    for (size_t e = 0; e < igata_entry_count(shaped->model); e++) {
+        igata_phase phase = {.size = sizeof phase};
+        for (size_t p = 0; (shaped->eager || e == shaped->entry) && igata_phase_info(shaped->model, e, p, &phase) == IGATA_OK; p++)
+            sum += phase.flops;
+    }
+    return sum;
+}
+
 static void add_statistics(igata_session *s, Shaped *shaped)
 {
     igata_session_stats *stats = &shaped->stats;
@@ -211,9 +223,7 @@ static void add_statistics(igata_session *s, Shaped *shaped)
     stats->kernels = info.kernels;
     stats->target = info.triple;
     stats->cpu = info.variant;
-    const Schedule *schedule = shaped->program ? shaped->program->variant[0].schedule : NULL;
-    for (uint32_t i = 0; schedule && i < schedule->phases.len; i++)
-        stats->flops += schedule->phases.data[i].flops;
+    stats->flops = count_flops(shaped);
 }
 
 static igata_status open_artifact(igata_session *s, Shaped *shaped, const char *path)

@@ -491,6 +491,47 @@ igata_status igata_session_step(igata_session *s)
     return api_run(s->owner, step_body, s);
 }
 
+static const Shaped *timed_program(const igata_session *s)
+{
+    const Shaped *c = s->current;
+    return c && c->model && !c->eager ? c : NULL;
+}
+
+typedef struct TimedCall {
+    igata_session *s;
+    igata_timing *times;
+} TimedCall;
+
+static igata_status timed_body(void *arg)
+{
+    const TimedCall *c = arg;
+    const Shaped *p = timed_program(c->s);
+    uint64_t error = 0;
+    if (!p)
+        return IGATA_E_ARGUMENT;
+    igata_status status = igata_run_timed(p->model, p->entry, p->io, p->workspace, p->state, &error, c->times);
+    return status == IGATA_OK ? status : api_explain(c->s, p, status, error);
+}
+
+igata_status igata_session_step_timed(igata_session *s, igata_timing times[])
+{
+    TimedCall call = {s, times};
+    return api_run(s->owner, timed_body, &call);
+}
+
+size_t igata_session_phases(const igata_session *s)
+{
+    const Shaped *p = timed_program(s);
+    igata_entry entry = {.size = sizeof entry};
+    return p && igata_entry_info(p->model, p->entry, &entry) == IGATA_OK ? entry.phases : 0;
+}
+
+igata_status igata_session_phase(const igata_session *s, size_t index, igata_phase *info)
+{
+    const Shaped *p = timed_program(s);
+    return p ? igata_phase_info(p->model, p->entry, index, info) : IGATA_E_ARGUMENT;
+}
+
 static igata_status run_body(void *arg)
 {
     RunCall *c = arg;

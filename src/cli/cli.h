@@ -64,6 +64,12 @@ bool cli_has_ending(const char *path, const char *ending); /* true for NULL and 
 /* Whether whole standard output was written; else the exit status for that. */
 int cli_flush(int status);
 
+/* ---- cmd_bench.c, bench_profile.c ---- */
+double cli_now_us(void);
+void cli_print_json(const char *text); /* as a string; NULL is "" */
+/* Prints what each kernel of the bound program costs; runs, seconds: 0 for no limit. */
+igata_status bench_profile(Cli *cli, igata_session *session, double runs, double seconds);
+
 /* ---- cli_data.c ---- */
 typedef struct CliInputs {
     igata_tensor *tensor;

@@ -25,6 +25,7 @@ static const CliOption options[] = {
     {"warmup", 0, "N", "runs before (default 10)"},
     {"json", 0, NULL, "print one JSON object"},
     {"raw", 0, "FILE", "write every latency in microseconds, one a line"},
+    {"per-kernel", 0, NULL, "where the time goes: kernels on one thread, with FLOP/s and bytes/s; at most 2000 runs"},
     {"compare", 0, NULL, "eager and compiled in turns, side by side, with a histogram"},
     {0},
 };
@@ -40,7 +41,7 @@ typedef struct Bench {
     double total;
 } Bench;
 
-static double now_us(void)
+double cli_now_us(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -90,11 +91,11 @@ static igata_status measure(Bench *b, size_t runs, double us)
     while (b->n + runs > b->room && b->n + runs < MAX_RUNS)
         make_room(b);
     getrusage(RUSAGE_SELF, &before);
-    double start = now_us(), end = start;
+    double start = cli_now_us(), end = start;
     for (size_t i = 0; status == IGATA_OK && i < runs && end - start < us; i++) {
-        double t = now_us();
+        double t = cli_now_us();
         status = igata_session_step(b->session);
-        end = now_us();
+        end = cli_now_us();
         if (b->n == b->room)
             make_room(b);
         b->us[b->n++] = end - t;
@@ -158,7 +159,7 @@ static Summary summarize(Cli *cli, const Bench *b, double **sorted_out)
                      quantile(sorted, b->n, 0.999), sorted[b->n - 1], sqrt(squares / (double)b->n)};
 }
 
-static void print_json_text(const char *text)
+void cli_print_json(const char *text)
 {
     putchar('"');
     for (; text && *text; text++) {
@@ -185,11 +186,11 @@ static void print_json(const Bench *b, const Summary *s)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     printf("{\"model\": ");
-    print_json_text(b->cli->args[0]);
+    cli_print_json(b->cli->args[0]);
     printf(", \"engine\": \"%s\", \"threads\": %u, \"target\": ", b->engine, thread_count(b->cli));
-    print_json_text(st->target);
+    cli_print_json(st->target);
     printf(", \"cpu\": ");
-    print_json_text(st->cpu);
+    cli_print_json(st->cpu);
     printf(", \"runs\": %zu, \"min_us\": %.3f, \"mean_us\": %.3f, \"p50_us\": %.3f, \"p90_us\": %.3f, \"p99_us\": %.3f, "
            "\"p99_9_us\": %.3f, \"max_us\": %.3f, \"stddev_us\": %.3f",
            b->n, s->min, s->mean, s->p50, s->p90, s->p99, s->p99_9, s->max, s->stddev);
@@ -350,12 +351,17 @@ static int run(Cli *cli)
         return EXIT_USAGE;
     if (runs == 0 && seconds == 0)
         seconds = 2;
+    bool profile = cli_value(cli, "per-kernel") != NULL;
+    if (profile && (count == 2 || cli_value(cli, "raw") || strcmp(b->engine, "compiled") != 0))
+        return cli_usage_error(cli, "--per-kernel is for --engine compiled, without --compare and --raw");
     bool quiet = cli->quiet;
     for (size_t i = 0; status == IGATA_OK && i < count; i++) {
         cli->quiet |= i > 0; /* the notes are the same */
         status = prepare(&b[i], (unsigned)warmup);
     }
     cli->quiet = quiet;
+    if (status == IGATA_OK && profile)
+        return cli_finish(cli, cli->ctx, bench_profile(cli, b->session, runs, seconds));
     if (status == IGATA_OK)
         status = measure_all(b, count, runs, seconds);
     if (status != IGATA_OK)
@@ -378,5 +384,5 @@ static int run(Cli *cli)
     return raw ? raw : finished;
 }
 
-const Command cmd_bench = {"bench", "MODEL|ARTIFACT [--runs N | --seconds S] [--compare] [--json]", "Measure latency", options, 1, 1,
+const Command cmd_bench = {"bench", "MODEL|ARTIFACT [--runs N | --seconds S] [--compare | --per-kernel] [--json]", "Measure latency", options, 1, 1,
                            run};

@@ -2,7 +2,12 @@
  *
  * What an opened model says about itself, and a run on the calling thread: a loop over the phases.
  */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#endif
 #include "rt/rt_int.h"
+
+#include <time.h>
 
 const char *igata_status_text(igata_status status)
 {
@@ -82,6 +87,18 @@ igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entr
                         .workspace_bytes = body->workspace_bytes,
                         .scratch_bytes = body->scratch_bytes,
                         .sizes = e->n_symbols};
+    return give(info, &full, sizeof full);
+}
+
+igata_status igata_phase_info(const igata_model *model, size_t entry, size_t index, igata_phase *info)
+{
+    if (!model || !info || entry >= model->h->entries.count || index >= model->bodies[entry].n_phases)
+        return IGATA_E_ARGUMENT;
+    const ArtRecKernel *k = &model->kernels[model->phases[model->bodies[entry].first_phase + index].kernel];
+    igata_phase full = {.kernel = art_text(model->h, k->symbol),
+                        .nodes = art_text(model->h, k->nodes),
+                        .flops = k->flops,
+                        .bytes = k->bytes};
     return give(info, &full, sizeof full);
 }
 
@@ -270,8 +287,17 @@ uint32_t rt_control(RtControl *c, const RtRun *run, const ArtRecEntry *entry, co
     return phase;
 }
 
-igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
-                              uint64_t *error)
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Inlined where `times` is NULL, so that nothing of the clock is left in a run that nobody times. */
+static inline __attribute__((always_inline)) igata_status run_phases(const igata_model *model, size_t entry, void *const io[],
+                                                                     void *workspace, void *state, uint64_t *error,
+                                                                     igata_timing *times)
 {
     igata_status status = rt_check_run(model, entry, io, workspace, state);
     if (error)
@@ -287,14 +313,33 @@ igata_status igata_run_report(const igata_model *model, size_t entry, void *cons
     RtControl control;
     unsigned old = rt_fp_enter(model->fp_mode);
     control.step = 0;
+    uint64_t mark = times ? now_ns() : 0;
     for (uint32_t i = 0; (i = rt_control(&control, &run, e, body, i, &word)) < body->n_phases; i++) {
         rt_resolve(&run, e, body, &phases[i], 0, bufs);
         rt_kernel(model, phases[i].kernel)(bufs, 0, (int64_t)phases[i].tiles, &word);
+        if (times) {
+            uint64_t end = now_ns();
+            times[i].ns += end - mark;
+            times[i].executions++;
+            mark = end;
+        }
     }
     rt_fp_leave(old, model->fp_mode);
     if (error)
         *error = word;
     return word ? IGATA_E_INDEX : IGATA_OK;
+}
+
+igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
+                              uint64_t *error)
+{
+    return run_phases(model, entry, io, workspace, state, error, NULL);
+}
+
+igata_status igata_run_timed(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
+                             uint64_t *error, igata_timing times[])
+{
+    return times ? run_phases(model, entry, io, workspace, state, error, times) : IGATA_E_ARGUMENT;
 }
 
 igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state)

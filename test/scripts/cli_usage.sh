@@ -165,6 +165,11 @@ expect 0 compile add.ig --dim N=2 -o x.so --dump-after=all --dump-dir dumps
 expect 0 verify add.ig --dim N=3 --per-node
 expect 0 bench add.ig --dim N=3 --runs 20 --json
 grep -q '"p99_9_us"' out || fail "bench --json lacks a field"
+expect 0 bench add.ig --dim N=3 --runs 20 --per-kernel
+grep -q '^line4  *1 .*line4$' out || fail "bench --per-kernel lacks the kernel: $(cat out)"
+expect 0 bench add.ig --dim N=3 --runs 20 --per-kernel --json
+grep -q '"name": "line4".*"calls": 1, .*"flops": [1-9]' out || fail "bench --per-kernel --json lacks the kernel: $(cat out)"
+for other in --compare --raw=raw.txt --engine=ref32; do expect 2 bench add.ig --dim N=3 --per-kernel $other; done
 expect 0 bench add.ig --dim N=3 --runs 20 --compare --raw raw.txt
 [ "$(wc -l < raw.txt)" = 40 ] || fail "bench --raw does not have every run"
 expect 0 grad add.ig --loss y --wrt x --seed s -o g.ig

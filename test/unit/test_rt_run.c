@@ -176,6 +176,35 @@ static void test_lesser_cpu(void **state)
     assert_int_equal(igata_open("v3.so", &options, &model), IGATA_E_CPU);
 }
 
+/* A timed run computes the same, counts each phase of a straight program once a run, and adds up. */
+static void test_timed(void **state)
+{
+    (void)state;
+    Run run;
+    igata_entry entry = {.size = sizeof entry};
+    igata_phase phase = {.size = sizeof phase};
+    igata_timing times[16] = {{0}};
+    start(&run, NULL, 1);
+    assert_int_equal(igata_entry_info(run.model, 0, &entry), IGATA_OK);
+    assert_in_range(entry.phases, 1, 15);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(igata_run_timed(run.model, 0, run.io, run.workspace, run.state, NULL, times), IGATA_OK);
+    assert_int_equal(fixture_wrong(&fixture, run.io), 0);
+    uint64_t ns = 0;
+    for (size_t p = 0; p < entry.phases; p++) {
+        assert_int_equal(times[p].executions, 3);
+        assert_int_equal(igata_phase_info(run.model, 0, p, &phase), IGATA_OK);
+        assert_true(*phase.kernel);
+        ns += times[p].ns;
+    }
+    assert_true(ns > 0);
+    assert_int_equal(times[entry.phases].executions, 0);
+    assert_int_equal(igata_phase_info(run.model, 0, entry.phases, &phase), IGATA_E_ARGUMENT);
+    assert_int_equal(igata_phase_info(run.model, 9, 0, &phase), IGATA_E_ARGUMENT);
+    assert_int_equal(igata_run_timed(run.model, 0, run.io, run.workspace, run.state, NULL, NULL), IGATA_E_ARGUMENT);
+    stop(&run);
+}
+
 /* The error word on one thread, through a pool with and without helpers, and the node that it names. */
 static void test_error_names_node(void **state)
 {
@@ -491,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_lesser_cpu),
+        cmocka_unit_test(test_timed),
         cmocka_unit_test(test_error_names_node),
         cmocka_unit_test(test_open_errors),
         cmocka_unit_test(test_run_errors),
