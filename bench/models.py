@@ -7,7 +7,7 @@ of doc/performance.md: twice the model file and 200 MB. Plan: workspace by the l
 """
 import argparse, json, os, subprocess, sys, tempfile
 
-from corpus import compile_model, description, last_line, models_of
+from corpus import compile_model, description, models_of
 
 COLUMNS = ("model", "kernels", "calls", "workspace bytes", "plan", "code bytes", "model MB", "wall s", "CPU s", "peak MB", "bound MB")
 TESTS = {"bits -O0": ["-O0"], "bits -O2, 2 threads": ["-O2", "--threads", "2"]}
@@ -20,14 +20,15 @@ def weights_bytes(model):
     return os.path.getsize(model) + sum(os.path.getsize(os.path.join(folder, f)) for f in beside)
 
 
-def says(command, seconds):
-    """"yes", or why not."""
+def check(command, seconds):
+    """What it says last, or first of a failure, and whether it is content."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return f"not within {seconds:g} s"
-    lines = [line for line in done.stdout.splitlines() if not line.endswith(" failed")]
-    return "yes" if done.returncode == 0 else last_line("\n".join(lines))[-100:] if lines else f"status {done.returncode}"
+        return f"not within {seconds:g} s", False
+    lines = [line for line in done.stdout.splitlines() if line.startswith("FAIL")] or done.stdout.splitlines()[-1:]
+    text = lines[0].split(": ", 1)[-1] if lines else f"status {done.returncode}"
+    return text[:100].replace("|", "/"), done.returncode == 0
 
 
 def describe_artifact(igata, artifact):
@@ -56,8 +57,10 @@ def row(options, name, model):
         checks = []
         if options.test:
             command = [options.igata, "test", "--bits", os.path.dirname(model) or "."]
-            checks += [says(command + extra, options.seconds) for extra in TESTS.values()]
-        return cells + checks, all(c == "yes" for c in checks)
+            checks += [check(command + extra, options.seconds) for extra in TESTS.values()]
+        if options.run_check:
+            checks.append(check([options.run_check, artifact], options.seconds))
+        return cells + [text for text, _ in checks], all(good for _, good in checks)
 
 
 def main():
@@ -67,12 +70,13 @@ def main():
     parser.add_argument("--cpu", default="native")
     parser.add_argument("--rounds", type=int, default=3, help="compilations of each")
     parser.add_argument("--test", action="store_true", help="igata test --bits on each, by -O0 and by 2 threads")
-    parser.add_argument("--seconds", type=float, default=600, help="limit of one test")
+    parser.add_argument("--run-check", metavar="PROGRAM", help="test_rt_no_syscall: no allocation, lock or system call in a run")
+    parser.add_argument("--seconds", type=float, default=600, help="limit of one check")
     options = parser.parse_args()
     models = models_of(options.models)
     if options.rounds < 1 or not models:
         parser.error("--rounds is positive" if models else "no model is there")
-    columns = [*COLUMNS, *(TESTS if options.test else [])]
+    columns = [*COLUMNS, *(TESTS if options.test else []), *(["no call in run"] if options.run_check else [])]
     print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
     good = True
     for name, model in models:

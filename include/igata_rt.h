@@ -9,8 +9,8 @@
  *     status = igata_run(model, 0, io, workspace, NULL);
  *
  * igata_open does everything that may fail or block. igata_run, igata_job_begin and igata_work allocate nothing, take
- * no lock, make no system call and use at most 4 KB of stack; they are re-entrant as long as workspace, outputs, state
- * and job are not shared. Nothing starts threads by itself: call igata_run on one thread, or bring threads
+ * no lock, make no system call and use at most 16 KB of stack, 4 KB of them by the runtime and the rest by kernels; they are
+ * re-entrant as long as workspace, outputs, state and job are not shared. Nothing starts threads by itself: call igata_run on one thread, or bring threads
  * (igata_job_*), or a parallel-for, or ask for a pool. Structs begin with their size: set it to sizeof the struct, zero
  * the rest. Fields are only ever added.
  */

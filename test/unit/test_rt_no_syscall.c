@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A run allocates nothing, takes no lock, makes no system call and uses at most 4 KB of stack. Allocation and locking
- * functions are interposed; system calls are forbidden by seccomp's strict mode, under which the kernel kills. */
+ * A run allocates nothing, takes no lock, makes no system call and uses at most 16 KB of stack, 4 KB but for kernels. Allocation and locking
+ * functions are interposed; system calls are forbidden by seccomp's strict mode, under which the kernel kills.
+ *   test_rt_no_syscall                the tests, on a small artifact
+ *   test_rt_no_syscall ARTIFACT ..    the same of any artifacts at their largest sizes: floats are 0.5, integers 1 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -55,8 +57,24 @@ static Context *ctx;
 static Fixture fixture;
 static igata_model *model;
 static igata_job *job;
-static void *io[5], *workspace, *memory;
+static void *of_fixture[5], **io, *workspace, *memory, *states;
 static _Alignas(64) uint64_t counters[8];
+
+static int prepare_runs(const char *path)
+{
+    if (igata_open(path, NULL, &model) != IGATA_OK)
+        return -1;
+    workspace = aligned_alloc(64, igata_workspace(model, 0, 2));
+    memory = aligned_alloc(64, igata_job_bytes(2));
+    return igata_job_init(memory, 2, NULL, &job) == IGATA_OK ? 0 : -1;
+}
+
+static void end_runs(void)
+{
+    igata_close(model);
+    free(workspace);
+    free(memory);
+}
 
 static int setup(void **state)
 {
@@ -66,33 +84,39 @@ static int setup(void **state)
         return -1;
     if (!art_write_so(ctx, &fixture.image, "fixture.so"))
         return fixture_print(ctx);
-    if (igata_open("fixture.so", NULL, &model) != IGATA_OK)
-        return -1;
+    io = of_fixture;
     fixture_io(io);
-    workspace = aligned_alloc(64, igata_workspace(model, 0, 2));
-    memory = aligned_alloc(64, igata_job_bytes(2));
-    return igata_job_init(memory, 2, NULL, &job) == IGATA_OK ? 0 : -1;
+    states = counters;
+    return prepare_runs("fixture.so");
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    igata_close(model);
+    end_runs();
     fixture_free_io(io);
-    free(workspace);
-    free(memory);
     fixture_free(&fixture);
     ctx_destroy(ctx);
     return 0;
 }
 
-static igata_status run_alone(void) { return igata_run(model, 0, io, workspace, counters); }
+static igata_status run_alone(void) { return igata_run(model, 0, io, workspace, states); }
 static igata_status run_job(void)
 {
-    igata_status status = igata_job_begin(job, model, 0, io, workspace, counters);
+    igata_status status = igata_job_begin(job, model, 0, io, workspace, states);
     return status == IGATA_OK ? igata_work(job, 1) : status;
 }
 static igata_status (*const ways[2])(void) = {run_alone, run_job};
+
+/* Allocations and locks of two runs in each way; -1: a run failed. */
+static int calls_of_runs(int way)
+{
+    calls = 0;
+    armed = 1;
+    igata_status first = ways[way](), second = ways[way]();
+    armed = 0;
+    return first == IGATA_OK && second == IGATA_OK ? calls : -1;
+}
 
 static void test_no_allocation_no_lock(void **state)
 {
@@ -104,13 +128,7 @@ static void test_no_allocation_no_lock(void **state)
     armed = 0;
     assert_int_equal(calls, 2); /* the interposers work */
     for (int way = 0; way < 2; way++) {
-        calls = 0;
-        armed = 1;
-        igata_status first = ways[way](), second = ways[way]();
-        armed = 0;
-        assert_int_equal(first, IGATA_OK);
-        assert_int_equal(second, IGATA_OK);
-        assert_int_equal(calls, 0);
+        assert_int_equal(calls_of_runs(way), 0);
         assert_int_equal(fixture_wrong(&fixture, io), 0);
     }
 }
@@ -143,8 +161,10 @@ static void test_no_system_call(void **state)
         assert_int_equal(confined(ways[way]), IGATA_OK);
 }
 
+enum { MOST_STACK = 16384, MOST_OWN_STACK = 4096 }; /* bytes of a run, and of one whose kernels need none */
+
 /* Fills the stack below, runs, and looks how far down the fill has changed. */
-#define DEPTH 32768
+#define DEPTH (1 << 18)
 static __attribute__((noinline)) void fill_below(void)
 {
     volatile uint8_t fill[DEPTH];
@@ -163,20 +183,102 @@ static __attribute__((noinline)) size_t used_below(void)
     return (size_t)(DEPTH - i);
 }
 
+static size_t stack_of_run(int way)
+{
+    fill_below();
+    igata_status status = ways[way]();
+    size_t used = used_below();
+    return status == IGATA_OK ? used : SIZE_MAX;
+}
+
 static void test_stack(void **state)
 {
     (void)state;
-    for (int way = 0; way < 2; way++) {
-        fill_below();
-        igata_status status = ways[way]();
-        size_t used = used_below();
-        assert_int_equal(status, IGATA_OK);
-        assert_in_range(used, 1000, 4096); /* the address table of a phase alone is 2 KB */
-    }
+    for (int way = 0; way < 2; way++)
+        assert_in_range(stack_of_run(way), 1000, MOST_OWN_STACK); /* the address table of a phase alone is 2 KB */
 }
 
-int main(void)
+/* ---- any artifact ------------------------------------------------------------------------------------------------- */
+
+static void *new_value(const igata_value *value)
 {
+    size_t count = 1;
+    for (size_t a = 0; a < value->rank; a++)
+        count *= (size_t)value->bounds[a];
+    uint8_t *data = aligned_alloc(64, (value->bytes / 64 + 1) * 64);
+    memset(data, 0, value->bytes);
+    for (size_t i = 0; i < count && value->bytes >= count; i++) {
+        const float half = 0.5f;
+        if (value->dtype == IGATA_F32)
+            memcpy(data + i * sizeof half, &half, sizeof half);
+        else
+            data[i * (value->bytes / count)] = 1; /* little-endian */
+    }
+    return data;
+}
+
+/* What is wrong, or NULL; *most becomes the largest use of stack. */
+static const char *artifact_fault(const char *path, size_t *most)
+{
+    igata_entry entry = {.size = sizeof entry};
+    igata_model_info info = {.size = sizeof info};
+    if (prepare_runs(path) != 0 || igata_entry_info(model, 0, &entry) != IGATA_OK || igata_info(model, &info) != IGATA_OK)
+        return "cannot be opened";
+    size_t n = entry.inputs + entry.outputs;
+    int64_t *sizes = calloc(entry.sizes + 1, sizeof *sizes);
+    io = calloc(n + 1, sizeof *io);
+    states = aligned_alloc(64, (info.state_bytes / 64 + 1) * 64);
+    memset(states, 0, info.state_bytes);
+    for (size_t i = 0; i < n; i++) {
+        igata_value value = {.size = sizeof value};
+        igata_io_info(model, 0, i, &value);
+        io[i] = new_value(&value);
+    }
+    for (size_t i = 0; i < entry.sizes; i++) {
+        igata_size size = {.size = sizeof size};
+        igata_size_info(model, 0, i, &size);
+        sizes[i] = size.hi;
+    }
+    io[n] = sizes;
+    const char *fault = NULL;
+    for (int way = 0; way < 2 && !fault; way++) {
+        int made = calls_of_runs(way);
+        size_t stack = stack_of_run(way);
+        *most = stack > *most ? stack : *most;
+        if (made < 0)
+            fault = "does not run on such inputs";
+        else if (made > 0)
+            fault = "allocates or locks";
+        else if (confined(ways[way]) != IGATA_OK)
+            fault = "makes a system call";
+        else if (stack > MOST_STACK)
+            fault = "uses too much stack";
+    }
+    for (size_t i = 0; i < n; i++)
+        free(io[i]);
+    free(io);
+    free(sizes);
+    free(states);
+    end_runs();
+    return fault;
+}
+
+static int check_artifacts(char *const *paths, int n)
+{
+    int failed = 0;
+    for (int i = 0; i < n; i++) {
+        size_t stack = 0;
+        const char *fault = artifact_fault(paths[i], &stack);
+        printf("%s: %s, %zu bytes of stack\n", paths[i], fault ? fault : "ok", stack);
+        failed |= fault != NULL;
+    }
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return check_artifacts(argv + 1, argc - 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_allocation_no_lock),
         cmocka_unit_test(test_no_system_call),
