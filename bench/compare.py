@@ -59,7 +59,7 @@ def bench_model(args, name, model, folder):
     if "error" in spec:
         result["errors"] = {"model": spec["error"]}
         return result
-    job = {**spec, "igata": args.igata, "artifact": os.path.join(folder, "model.so"), "threads": args.threads,
+    job = {**spec, "igata": args.igata, "runner": args.runner, "artifact": os.path.join(folder, "model.so"), "threads": args.threads,
            "seconds": args.seconds, "timeout": args.timeout}
     if "igata" in args.engines:
         options = ["--cpu", "native", "--threads", str(args.threads)]
@@ -128,6 +128,7 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--igata", default="build/igata")
+    parser.add_argument("--runner", help="program whose memory counts as igata's (default: bench/bench_runner beside igata)")
     parser.add_argument("--engines", default="igata,onnxruntime", help="some of " + ",".join(ENGINES))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
@@ -143,6 +144,9 @@ def read_arguments():
     args.models = models_of(args.models)
     if not args.models:
         parser.error("no model is there")
+    args.runner = args.runner or os.path.join(os.path.dirname(args.igata), "bench", "bench_runner")
+    if "igata" in args.engines and not os.path.exists(args.runner):
+        parser.error(f"{args.runner} is not there: build the target `benchmarks`")
     return args
 
 

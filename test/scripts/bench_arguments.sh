@@ -30,7 +30,8 @@ expect 2 compare.py --engines igata,steam set
 says 'igata,onnxruntime,openvino' err
 expect 2 compare.py --threads 0 set
 # What is no model is a row, in the order of names, with a reason; so is what is left of an engine that is not there.
-expect 0 compare.py --igata "$IGATA" --rounds 1 --seconds 0.001 --out result set
+expect 2 compare.py --igata "$IGATA" --runner missing set
+expect 0 compare.py --igata "$IGATA" --runner "$IGATA" --rounds 1 --seconds 0.001 --out result set
 [ "$(sed -n 's/^| \([a-z/]*\) | model | .*[a-z].*/\1/p' out | tr '\n' ' ')" = "a/part b " ] || fail "rows: $(cat out)"
 cmp -s <(grep '^|' out) <(grep '^|' result.md) || fail "result.md is not what was printed"
 python3 -c 'import json; assert [m["model"] for m in json.load(open("result.json"))["models"]] == ["a/part", "b"]' || fail "result.json"
