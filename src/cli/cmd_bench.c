@@ -144,6 +144,12 @@ static double quantile(const double *sorted, size_t n, double q)
     return sorted[i ? i - 1 : 0];
 }
 
+double cli_median(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, by_size);
+    return quantile(values, n, 0.5);
+}
+
 static Summary summarize(Cli *cli, const Bench *b, double **sorted_out)
 {
     double *sorted = cli_alloc(cli, b->n * sizeof *sorted), sum = 0, squares = 0;
