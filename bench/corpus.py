@@ -75,7 +75,8 @@ def description(model, folder):
 def last_line(text):
     """The line of what a failed program said that tells most."""
     said = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
-    return " ".join(([line for line in said if "error[" in line] or said)[-1].split()).replace("|", "/")[-200:]
+    line = ([line for line in said if "error[" in line] or said)[-1]
+    return " ".join(line[max(line.find("error["), 0):].split()).replace("|", "/")[:200]
 
 
 def run_once(command):

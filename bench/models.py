@@ -50,7 +50,7 @@ def row(options, name, model):
         runs = [compile_model(options.igata, spec, artifact, ["--cpu", options.cpu]) for _ in range(options.rounds)]
         best = min(runs, key=lambda r: (r["status"] != 0, r["wall"]))
         if best["error"]:
-            return [name, best["error"][-100:]], False
+            return [name, best["error"]], False
         peak, bound = best["peak"] / 1e6, 2 * size + 200
         cells = [name, *describe_artifact(options.igata, artifact), f"{size:.0f}", f"{best['wall']:.2f}", f"{best['cpu']:.2f}",
                  f"{peak:.0f}{' over' if peak > bound else ''}", f"{bound:.0f}"]
