@@ -83,19 +83,71 @@ static Val *fold_pad(const Fold *f)
     return f->in[0];
 }
 
-/* Empty operands contribute nothing. */
+/* The slice that two parts of one value make up, the second where the first ends on the axis, or NULL. */
+static Val *join_slices(Builder *b, const Val *first, const Val *second, int64_t axis)
+{
+    if (!is_op(first, OP_slice) || !is_op(second, OP_slice) || ir_in(first->def, 0) != ir_in(second->def, 0))
+        return NULL;
+    const AttrVal *start[2], *step[2];
+    const Val *part[2] = {first, second};
+    for (int i = 0; i < 2; i++) {
+        start[i] = attrs_get(OP_slice, part[i]->def->attr, AN_start);
+        step[i] = attrs_get(OP_slice, part[i]->def->attr, AN_step);
+    }
+    for (uint32_t a = 0; a < first->type->rank; a++) {
+        const Dim *next = start[0]->u.dims[a];
+        if (a == axis)
+            next = dim_add(b->module->ctx, next, first->type->dim[a]);
+        if (step[0]->u.ints[a] != 1 || step[1]->u.ints[a] != 1 || start[1]->u.dims[a] != next)
+            return NULL;
+    }
+    AttrVal attr[3] = {*start[0], *attrs_get(OP_slice, first->def->attr, AN_size), *step[0]};
+    const Dim *size[IR_MAX_RANK];
+    for (uint32_t a = 0; a < first->type->rank; a++)
+        size[a] = a == axis ? dim_add(b->module->ctx, attr[1].u.dims[a], second->type->dim[a]) : attr[1].u.dims[a];
+    attr[1].u.dims = size;
+    return op_emit(b, OP_slice, &first->def->in[0].val, 1, attr, IG_COUNT(attr));
+}
+
+static bool usable(const Builder *b, Node *node, Op op, Val *const *in, uint32_t n_in, const Attrs *attrs);
+
+/* A concat that is there already of the first operands, the more the better, or NULL. */
+static Node *find_prefix(const Fold *f)
+{
+    Node *found = NULL;
+    uint32_t left = SCAN;
+    for (Use *use = f->in[0]->uses; use && left; use = use->next, left--) {
+        uint32_t n = use->user->n_in;
+        if (n > 1 && n < f->n_in && (!found || n > found->n_in) && usable(f->b, use->user, OP_concat, f->in, n, f->attrs))
+            found = use->user;
+    }
+    return found;
+}
+
+/* Empty operands contribute nothing; parts of one value side by side are one part. What begins like another concat begins with its
+ * result: blocks that append to all that came before copy nothing twice. */
 static Val *fold_concat(const Fold *f)
 {
     int64_t axis = fold_attr(f, AN_axis)->u.i;
     Val **kept = ARENA_ARRAY(f->b->module->arena, Val *, f->n_in);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < f->n_in; i++)
-        if (!dim_is(f->in[i]->type->dim[axis], 0))
+    for (uint32_t i = 0; i < f->n_in; i++) {
+        Val *joined = n > 0 ? join_slices(f->b, kept[n - 1], f->in[i], axis) : NULL;
+        if (joined)
+            kept[n - 1] = joined;
+        else if (!dim_is(f->in[i]->type->dim[axis], 0))
             kept[n++] = f->in[i];
+    }
     if (n == 0)
         kept[n++] = f->in[0];
     if (n == 1)
         return kept[0];
+    Node *prefix = n == f->n_in ? find_prefix(f) : NULL;
+    if (prefix) {
+        uint32_t skip = prefix->n_in - 1;
+        kept[skip] = ir_out(prefix, 0);
+        return op_emit_interned(f->b, OP_concat, kept + skip, n - skip, f->attrs);
+    }
     return n < f->n_in ? op_emit_interned(f->b, OP_concat, kept, n, f->attrs) : NULL;
 }
 

@@ -162,6 +162,27 @@ static void moves_fold(void **state)
     assert_ptr_equal(op_cast_to(b, x, DT_F32), x);
 }
 
+static void concats_share_what_they_begin_with(void **state)
+{
+    Fixture *f = *state;
+    Builder *b = &f->b;
+    Val *in[] = {PARAM(f, DT_F32, 2, 3), PARAM(f, DT_F32, 2, 5), PARAM(f, DT_F32, 2, 2), PARAM(f, DT_F32, 2, 1)};
+    Val *two = op_concat(b, in, 2, 1), *three = op_concat(b, in, 3, 1), *four = op_concat(b, in, 4, 1);
+    assert_int_equal(three->def->n_in, 2);
+    assert_ptr_equal(ir_in(three->def, 0), two);
+    assert_int_equal(four->def->n_in, 2);
+    assert_ptr_equal(ir_in(four->def, 0), three);
+    assert_int_equal(op_concat(b, (Val *[]){in[0], in[2], in[1]}, 3, 1)->def->n_in, 3);
+    Val *part[4];
+    for (int i = 0; i < 4; i++)
+        part[i] = op_slice_axis(b, four, 1, dim_const(f->ctx, (int64_t[]){0, 4, 7, 8}[i]), dim_const(f->ctx, (int64_t[]){4, 3, 4, 3}[i]), 1);
+    assert_ptr_equal(op_concat(b, part, 3, 1), four);
+    assert_ptr_equal(op_concat(b, part + 1, 2, 1), op_slice_axis(b, four, 1, dim_const(f->ctx, 4), dim_const(f->ctx, 7), 1));
+    assert_int_equal(op_concat(b, (Val *[]){part[1], part[0]}, 2, 1)->def->n_in, 2);
+    assert_int_equal(op_concat(b, (Val *[]){part[1], part[3]}, 2, 1)->def->n_in, 2);
+    assert_int_equal(op_concat(b, (Val *[]){part[1], part[3]}, 2, 0)->def->n_in, 2);
+}
+
 /* One known index inside the axis is a slice; one outside stays a gather, which records the error when it runs. */
 static void known_gathers_are_slices(void **state)
 {
@@ -449,6 +470,7 @@ int main(void)
                                        TEST(expand_pattern_is_followed),
                                        TEST(contents_are_exact_or_unknown),
                                        TEST(moves_fold),
+                                       TEST(concats_share_what_they_begin_with),
                                        TEST(known_gathers_are_slices),
                                        TEST(only_exact_folds),
                                        TEST(equal_nodes_are_found),
