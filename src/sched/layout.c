@@ -5,6 +5,7 @@
  *    (attention's heads, channels moved last by the exporter);
  *  - read or written by a convolution or a window fold (rank >= 3): channels last, so that channels are the vector axis; maps between
  *    such values follow. Not what a convolution to a few channels reads: there the pixels of a row are the vector axis;
+ *  - joined from the channels of values that are stored channels last: the same;
  *  - everything else: row-major.
  * Kernels work for any strides; only speed is decided here.
  */
@@ -62,6 +63,21 @@ static bool read_by_spatial(const Val *val, int depth)
     return false;
 }
 
+static bool is_channels_last(const Storage *st) { return st->rank >= 3 && st->dim[1] > 1 && st->stride[1] == 1; }
+
+/* Joins channels of values that are stored channels last. */
+static bool joins_channels(const Schedule *s, const Node *node)
+{
+    if (!node || node->op != OP_concat || node_int(node, AN_axis) != 1) /* op-switch: keeps the axes */
+        return false;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const Storage *st = sched_storage_of(s, ir_in(node, i));
+        if (!st || !is_channels_last(st))
+            return false;
+    }
+    return true;
+}
+
 static void channels_last(Storage *st)
 {
     uint32_t order[IR_MAX_RANK], n = 0;
@@ -92,6 +108,11 @@ bool pass_layout(PassCtx *pc, Unit *unit)
                                      read_by_spatial(st->val, 4))) {
             channels_last(st);
         }
+    }
+    for (uint32_t i = 0; i < s->groups.len; i++) { /* after what they read */
+        Storage *st = s->groups.data[i]->writes.len == 1 ? s->groups.data[i]->writes.data[0] : NULL;
+        if (st && st->kind == SLOT_WORKSPACE && !only_transpose(st->val) && joins_channels(s, st->val->def))
+            channels_last(st);
     }
     return true;
 }
