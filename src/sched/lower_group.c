@@ -1003,12 +1003,13 @@ static void lower_by_class(Lower *l)
     k->body = branch;
 }
 
-/* concat into memory: one nest per operand, each writing its part. */
+/* concat into memory: one nest per operand, each writing its part, unless that was computed there (views.c). */
 static void concat_operands(Lower *l)
 {
     const Node *node = l->g->nodes.data[0];
     uint32_t axis = (uint32_t)node_int(node, AN_axis);
-    Buf *out = storage_buf(l, sched_storage_of(l->s, &node->out[0]));
+    Storage *whole = sched_storage_of(l->s, &node->out[0]);
+    Buf *out = storage_buf(l, whole);
     const Expr *offset = lx_int(l->k, 0);
     Stmt **outer = &l->k->body;
     for (uint32_t n = 0; n < node->n_in; n++) {
@@ -1016,7 +1017,9 @@ static void concat_operands(Lower *l)
         const Expr *from[IR_MAX_RANK], *to[IR_MAX_RANK];
         Counter loop[IR_MAX_RANK];
         uint64_t count = 0;
-        if (type_count_bound(in->type, &count) && count > 0) {
+        bool there = lx_is_int(offset, NULL) &&
+                     storage_is_view_at(sched_storage_of(l->s, in), whole, offset->u.i * whole->stride[axis]);
+        if (!there && type_count_bound(in->type, &count) && count > 0) {
             for (uint32_t i = 0; i < in->type->rank; i++) {
                 loop[i] = count_to(l, "i", size_of(l, in->type, i));
                 from[i] = loop[i].at;

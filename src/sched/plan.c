@@ -4,6 +4,7 @@
  * largest first, each at the lowest offset free during its lifetime (greedy by size; Pisarchyk and Lee 2020, arXiv:2001.03288).
  * A value takes over the bytes of an operand that dies in the same kernel if that kernel reads the operand only at
  * the element it is about to overwrite. Local buffers go to a scratch area with one copy per thread slot.
+ * What views lie in (views.c) lives from the first write of one to the last use of any; nothing is computed over a view.
  * Equal kernels share code; equal packed constants share one image.
  * If that is above the lower bound, other orders are tried: by start, by bytes times lifetime, and then repeatedly the blocks that
  * reach the peak first; a fixed number of tries, so the result depends on the graph alone.
@@ -79,7 +80,7 @@ static void touch_words(Schedule *s)
     }
 }
 
-static void find_lifetimes(Schedule *s)
+void sched_find_lifetimes(Schedule *s)
 {
     for (uint32_t i = 0; i < s->storages.len; i++) {
         s->storages.data[i]->first = s->storages.data[i]->merged ? UINT32_MAX : 0;
@@ -100,10 +101,10 @@ static void find_lifetimes(Schedule *s)
         if (s->storages.data[i]->first > s->storages.data[i]->last) /* nothing touches it */
             s->storages.data[i]->first = s->storages.data[i]->last;
     stretch_over_loops(s);
-    for (uint32_t i = 0; i < s->storages.len; i++) { /* void copies */
+    for (uint32_t i = 0; i < s->storages.len; i++) { /* void copies and views */
         Storage *st = s->storages.data[i], *block = block_of(st);
-        if (st != block && st->last > block->last)
-            block->last = st->last;
+        block->first = st->first < block->first ? st->first : block->first;
+        block->last = st->last > block->last ? st->last : block->last;
     }
 }
 
@@ -177,14 +178,15 @@ static void merge_in_place(Schedule *s)
         Group *g = s->groups.data[p];
         for (uint32_t w = 0; w < g->writes.len; w++) {
             Storage *new = g->writes.data[w];
-            if (new->kind != SLOT_WORKSPACE || new->in_place || new->merged)
+            if (new->kind != SLOT_WORKSPACE || new->in_place || new->merged || new->first < p) /* a view of it was made before */
                 continue;
             for (uint32_t r = 0; r < g->reads.len && !new->in_place; r++) {
                 Storage *old = g->reads.data[r], *block = block_of(old);
                 bool taken = false;
                 for (uint32_t o = 0; o < g->writes.len; o++)
                     taken |= g->writes.data[o] != new && g->writes.data[o]->in_place && block_of(g->writes.data[o]) == block;
-                if (old->kind == SLOT_WORKSPACE && !old->merged && old->last == p && block->last <= p && !taken && may_share(g, old, new)) {
+                if (block->kind == SLOT_WORKSPACE && !old->merged && !old->view && old->last == p && block->last <= p && !taken &&
+                    may_share(g, old, new)) {
                     new->in_place = old;
                     block->last = new->last;
                 }
@@ -283,6 +285,17 @@ static void keep_if_better(BestPlan *best, Storage *const *block, const uint32_t
         best->offset[slot[block[i]->val->id]] = block[i]->offset;
 }
 
+static void place_in_block(Storage *st)
+{
+    const Storage *block = block_of(st);
+    int64_t at = 0;
+    for (const Storage *part = st; part->in_place; part = part->in_place)
+        at += part->at;
+    st->kind = block->kind;
+    st->index = block->index;
+    st->offset = block->offset + (uint64_t)at * (uint64_t)dtype_bits(st->val->type->dtype) / 8;
+}
+
 static void place_blocks(Schedule *s)
 {
     enum { PROMOTIONS = 64 };
@@ -312,8 +325,7 @@ static void place_blocks(Schedule *s)
     for (uint32_t i = 0; i < n; i++)
         block.data[i]->offset = best.offset[slot[block.data[i]->val->id]];
     for (uint32_t i = 0; i < s->storages.len; i++)
-        if (s->storages.data[i]->in_place)
-            s->storages.data[i]->offset = block_of(s->storages.data[i])->offset;
+        place_in_block(s->storages.data[i]);
 }
 
 /* ---- constants ------------------------------------------------------------------------------------------------------------------- */
@@ -449,10 +461,6 @@ static void describe_phase(Phase *phase)
             phase->arith = arith;
         phase->flops += node_flops(g->nodes.data[i]);
     }
-    for (uint32_t i = 0; i < g->reads.len; i++)
-        phase->bytes += g->reads.data[i]->bytes;
-    for (uint32_t i = 0; i < g->writes.len; i++)
-        phase->bytes += g->writes.data[i]->bytes;
 }
 
 static void make_phase(Schedule *s, Group *g, KnownKernels *known)
@@ -478,7 +486,8 @@ static void make_phase(Schedule *s, Group *g, KnownKernels *known)
             *slot = (Slot){SLOT_SIZES, 0, 0};
         } else {
             const Storage *st = sched_storage_of(s, buf->val);
-            *slot = (Slot){st->kind, st->index, st->kind == SLOT_WORKSPACE ? st->offset : 0};
+            *slot = (Slot){st->kind, st->index, st->offset};
+            phase.bytes += st->bytes;
         }
     }
     if (scratch > s->scratch_bytes)
@@ -522,7 +531,7 @@ bool pass_plan(PassCtx *pc, Unit *unit)
     bool share = !pc->options->eager && pc->options->opt_level > 0;
     if (share)
         sched_drop_copies(s);
-    find_lifetimes(s);
+    sched_find_lifetimes(s);
     if (share)
         merge_in_place(s);
     place_blocks(s);

@@ -309,8 +309,8 @@ void sched_print(Text *text, const Schedule *s)
         text_addf(text, " %s %u strides", slot_name(st->kind), st->index);
         for (uint32_t d = 0; d < st->rank; d++)
             text_addf(text, " %" PRId64, st->stride[d]);
-        text_addf(text, ", %" PRIu64 " bytes @%" PRIu64 ", phases %u..%u%s\n", st->bytes, st->offset, st->first, st->last,
-                  st->in_place ? ", in place" : "");
+        text_addf(text, ", %" PRIu64 " bytes @%" PRIu64 ", phases %u..%u%s%s\n", st->bytes, st->offset, st->first, st->last,
+                  st->view ? ", view of %" : st->in_place ? ", in place" : "", st->view ? st->in_place->name : "");
     }
     for (uint32_t i = 0; i < s->groups.len; i++)
         if (s->groups.data[i]->kernel)
@@ -349,7 +349,10 @@ static const Storage *block(const Storage *st)
 static bool no_overlap(const Schedule *s)
 {
     bool ok = true;
-    for (uint32_t i = 0; i < s->storages.len; i++)
+    for (uint32_t i = 0; i < s->storages.len; i++) {
+        const Storage *st = s->storages.data[i], *base = block(st);
+        if (st->view && st->kind == SLOT_WORKSPACE && (st->first < base->first || st->last > base->last))
+            ok = diag_report(s->ctx, s->groups.data[st->first]->nodes.data[0]->loc, DIAG_sched_overlap, st->name, base->name);
         for (uint32_t j = 0; j < i; j++) {
             const Storage *a = s->storages.data[i], *b = s->storages.data[j];
             if (a->kind != SLOT_WORKSPACE || b->kind != SLOT_WORKSPACE || a->first > b->last || b->first > a->last)
@@ -358,6 +361,7 @@ static bool no_overlap(const Schedule *s)
                 a->bytes && b->bytes && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
                 ok = diag_report(s->ctx, s->groups.data[a->first]->nodes.data[0]->loc, DIAG_sched_overlap, a->name, b->name);
         }
+    }
     return ok;
 }
 

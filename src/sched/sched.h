@@ -27,6 +27,8 @@ typedef struct Storage {
     uint64_t offset;             /* in the workspace, set by plan */
     uint32_t first, last;        /* phases that touch it */
     struct Storage *in_place;    /* shares the bytes of this one, or NULL */
+    bool view;                   /* of in_place: lies in a part of it, beginning with element `at`, while it is made and used */
+    int64_t at;
     bool merged; /* written from several places of the program, or kept from trip to trip of a loop: shares with nothing */
 } Storage;
 

@@ -37,8 +37,14 @@ bool control_is_true(const Val *val); /* known to be; absent: true */
 Storage *control_word(Schedule *s, const Val *val); /* a condition or a trip count; NULL: known or absent */
 int64_t control_trips(const Node *loop, bool *fixed); /* the most; fixed: exactly so many */
 
+/* views.c */
+bool storage_is_view_at(const Storage *st, const Storage *base, int64_t at); /* st may be NULL */
+
+/* plan.c */
+void sched_find_lifetimes(Schedule *s); /* phases that touch each value, and what lives over a whole loop */
+
 /* copies.c */
-void sched_drop_copies(Schedule *s); /* removes kernels that would copy a value onto itself */
+void sched_drop_copies(Schedule *s); /* removes kernels that would copy a value onto itself, or copy nothing */
 
 /* nest.c: views of a kernel body that scheduling steps share */
 enum { NEST_MAX_LOOPS = 16 };

@@ -262,7 +262,33 @@ static void net_wino2_filters(Net *n)
     net_outputs(n, 1, &y);
 }
 
-const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"attention", net_attention},
+/* Blocks that append channels, parts of one value, a skip over a smaller image, and values over which nothing may be written: `twice`
+ * has the shape and strides of the view that dies with it, but reads all of the joined rows. */
+static void net_views(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 5, 12, 10)), *m = net_input(n, "m", DT_F32, DIMS(16, 24)), *all[4], *d;
+    all[0] = op_unary(&n->b, OP_relu, net_conv(n, x, net_weight(n, DIMS(32, 5, 3, 3)), 1, 1, 1, 1, 1, false));
+    d = all[0];
+    for (uint32_t i = 1; i < 4; i++) {
+        all[i] = net_conv(n, op_unary(&n->b, OP_tanh, d), net_weight(n, DIMS(16, 16 + 16 * i, 3, 3)), 1, 1, 1, 1, 1, false);
+        d = op_concat(&n->b, all, i + 1, 1);
+    }
+    Val *up = net_conv(n, net_window(n, OP_reduce_window, all[0], "max", 2, 2, 0), net_weight(n, DIMS(20, 32, 4, 4)), 1, 2, 1, 2, 1, true);
+    Val *low = op_slice_axis(&n->b, d, 1, dim_const(n->ctx, 0), dim_const(n->ctx, 40), 1);
+    Val *high = op_slice_axis(&n->b, d, 1, dim_const(n->ctx, 40), dim_const(n->ctx, 40), 1);
+    Val *y = op_concat(&n->b, (Val *[]){up, low, high, x}, 4, 1);
+    y = net_conv(n, y, net_weight(n, DIMS(18, 105, 1, 1)), 1, 0, 1, 1, 1, false);
+    Val *part[] = {op_matmul(&n->b, m, net_weight(n, DIMS(24, 32))), op_unary(&n->b, OP_tanh, op_matmul(&n->b, m, net_weight(n, DIMS(24, 32))))};
+    Val *rows = op_concat(&n->b, part, 2, 0);
+    AttrVal axis = attr_ints((int64_t[]){0}, 1);
+    Val *back = op_slice_axis(&n->b, op_emit(&n->b, OP_reverse, &rows, 1, &axis, 1), 0, dim_const(n->ctx, 8), dim_const(n->ctx, 16), 1);
+    Val *twice = op_binary(&n->b, OP_mul, part[0], back);
+    Val *r = op_matmul(&n->b, twice, net_weight(n, DIMS(32, 7)));
+    Val *out = op_concat(&n->b, (Val *[]){op_matmul(&n->b, r, net_weight(n, DIMS(7, 48))), op_matmul(&n->b, r, net_weight(n, DIMS(7, 20)))}, 2, 1);
+    net_outputs(n, 3, (Val *[]){y, r, out});
+}
+
+const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"views", net_views}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},
                            {"wino2", net_wino2},       {"wino2_filters", net_wino2_filters},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},

@@ -20,7 +20,7 @@ void run_schedule(const Schedule *s, void *const *in, void *const *out, uint64_t
         for (uint32_t b = 0; b < k->bufs.len; b++) {
             const Slot *slot = &phase->slots[b];
             data[b] = slot->kind == SLOT_INPUT     ? in[slot->index]
-                      : slot->kind == SLOT_OUTPUT  ? out[slot->index]
+                      : slot->kind == SLOT_OUTPUT  ? (char *)out[slot->index] + slot->offset
                       : slot->kind == SLOT_WEIGHTS ? weights + slot->offset
                       : slot->kind == SLOT_SCRATCH ? scratch + slot->offset
                                                    : workspace + slot->offset;

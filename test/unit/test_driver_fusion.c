@@ -133,6 +133,74 @@ static void transposed_weight(Net *n)
     net_outputs(n, 1, &y);
 }
 
+static Val *conv(Net *n, Val *x, int64_t channels, int64_t size)
+{
+    Val *w = net_weight(n, DIMS(channels, type_dim(x->type, 1), size, size));
+    return net_conv(n, x, w, 1, size / 2, 1, 1, 1, false);
+}
+
+/* Layers that append their channels to all that came before: a kernel for what a convolution reads, and the convolution. */
+static void dense_block(Net *n)
+{
+    Val *all[4] = {conv(n, net_input(n, "x", DT_F32, DIMS(1, 3, 9, 11)), 32, 3)}, *d = all[0];
+    for (uint32_t i = 1; i < 4; i++) {
+        all[i] = conv(n, op_unary(&n->b, OP_tanh, d), 16, 3);
+        d = op_concat(&n->b, all, i + 1, 1);
+    }
+    d = op_reduce(&n->b, d, "sum", (int64_t[]){2, 3}, 2);
+    net_outputs(n, 1, &d);
+}
+
+/* Both halves of a convolution's channels and what is computed from one of them meet again. */
+static void split_and_join(Net *n)
+{
+    Val *h = op_unary(&n->b, OP_relu, conv(n, net_input(n, "x", DT_F32, DIMS(1, 8, 9, 11)), 48, 1)), *part[3];
+    for (int i = 0; i < 2; i++)
+        part[i] = op_slice_axis(&n->b, h, 1, dim_const(n->ctx, 24 * i), dim_const(n->ctx, 24), 1);
+    part[2] = op_binary(&n->b, OP_add, conv(n, part[1], 24, 3), part[1]);
+    Val *y = conv(n, op_concat(&n->b, part, 3, 1), 20, 1);
+    net_outputs(n, 1, &y);
+}
+
+/* A skip connection over a smaller image. */
+static void skip_joined(Net *n)
+{
+    Val *h = op_unary(&n->b, OP_relu, conv(n, net_input(n, "x", DT_F32, DIMS(1, 3, 12, 16)), 24, 3));
+    Val *low = net_window(n, OP_reduce_window, h, "max", 2, 2, 0);
+    Val *up = net_conv(n, low, net_weight(n, DIMS(32, 24, 4, 4)), 1, 2, 1, 2, 1, true);
+    Val *y = conv(n, op_concat(&n->b, (Val *[]){up, h}, 2, 1), 16, 3);
+    net_outputs(n, 1, &y);
+}
+
+/* As a view, the narrow skip would make all 128 channels of the result live where two other values of 128 do: it is copied, and what
+ * is computed last is a view. */
+static void skip_over_peak(Net *n)
+{
+    Val *h = conv(n, net_input(n, "x", DT_F32, DIMS(1, 3, 8, 8)), 16, 1);
+    Val *t = conv(n, conv(n, conv(n, h, 128, 1), 128, 1), 112, 1);
+    Val *y = conv(n, op_concat(&n->b, (Val *[]){h, t}, 2, 1), 8, 1);
+    net_outputs(n, 1, &y);
+}
+
+/* Parts of the output are computed in it; the one that is an output itself is copied. */
+static void joined_outputs(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(33, 64)), *part[3];
+    for (int i = 0; i < 3; i++)
+        part[i] = bias_add(n, op_matmul(&n->b, x, net_weight(n, DIMS(64, 48))), 48);
+    net_outputs(n, 2, (Val *[]){op_concat(&n->b, part, 3, 1), part[1]});
+}
+
+/* Columns narrower than a vector are copied. */
+static void narrow_columns(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(33, 64)), *part[2];
+    for (int i = 0; i < 2; i++)
+        part[i] = op_matmul(&n->b, x, net_weight(n, DIMS(64, 5)));
+    Val *y = op_concat(&n->b, part, 2, 1);
+    net_outputs(n, 1, &y);
+}
+
 typedef struct Pinned {
     NetDef net;
     uint32_t phases, kernels;
@@ -150,6 +218,12 @@ static const Pinned pinned[] = {
     {{"transposed weight", transposed_weight}, 1, 1},
     {{"two layers", two_layers}, 2, 1},
     {{"not alike", not_alike}, 2, 2},
+    {{"dense block", dense_block}, 7, 7},
+    {{"split and join", split_and_join}, 3, 3},
+    {{"skip", skip_joined}, 4, 4},
+    {{"skip over peak", skip_over_peak}, 6, 6},
+    {{"joined outputs", joined_outputs}, 4, 3},
+    {{"narrow columns", narrow_columns}, 3, 2},
 };
 
 static void test_kernels(void **state)

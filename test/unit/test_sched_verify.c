@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The verifier of schedules accepts what the passes make of every small network, and finds kernels out of order and live values
- * that share bytes. */
+ * The verifier of schedules accepts what the passes make of every small network, and finds kernels out of order, live values
+ * that share bytes and views that outlive what they lie in. */
 #include "support/unit.h"
 
 #include "sched/sched.h"
@@ -28,7 +28,7 @@ static Schedule *schedule(Context *ctx, const NetDef *def)
     Unit unit = {.module = net.module};
     run(ctx, &unit, pass_defs, (const char *[]){"expand", "dce"}, 2);
     unit.schedule = sched_create(ctx, net.module, net.func);
-    run(ctx, &unit, sched_pass_defs, (const char *[]){"fuse", "layout", "lower", "phases", "plan"}, 5);
+    run(ctx, &unit, sched_pass_defs, (const char *[]){"fuse", "layout", "views", "lower", "phases", "plan"}, 6);
     assert_true(sched_verify(unit.schedule, LEVEL_LOOP));
     return unit.schedule;
 }
@@ -89,8 +89,40 @@ static void overlap(void **state)
     assert_true(found > 0);
 }
 
+/* The bytes of a view given away before it is made, or before it was used last. */
+static void views(void **state)
+{
+    (void)state;
+    uint32_t found = 0;
+    for (const NetDef *def = net_defs; def->name; def++) {
+        Context *ctx = ctx_create(NULL);
+        Schedule *s = schedule(ctx, def);
+        for (uint32_t i = 0; i < s->storages.len; i++) {
+            const Storage *st = s->storages.data[i];
+            Storage *base = st->in_place;
+            if (!st->view || st->kind != SLOT_WORKSPACE)
+                continue;
+            while (base->in_place)
+                base = base->in_place;
+            uint32_t first = base->first, last = base->last;
+            base->first = st->first + 1;
+            assert_found(s, DIAG_sched_overlap);
+            base->first = first;
+            if (st->last > first) {
+                base->last = st->last - 1;
+                assert_found(s, DIAG_sched_overlap);
+                base->last = last;
+            }
+            found++;
+        }
+        sched_destroy(s);
+        ctx_destroy(ctx);
+    }
+    assert_true(found >= 8);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(overlap)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(overlap), cmocka_unit_test(views)};
     return cmocka_run_group_tests_name("sched_verify", tests, NULL, NULL);
 }
