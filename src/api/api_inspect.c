@@ -219,9 +219,14 @@ static void add_entry(Listing *l)
     if (body->lower_bound_bytes)
         text_addf(&l->text, " (%.3f x)", (double)body->peak_bytes / (double)body->lower_bound_bytes);
     text_addf(&l->text, ", scratch %" PRIu64 " bytes a thread, %u buffers\n", body->scratch_bytes_per_slot, body->n_plan);
-    for (uint32_t i = 0; i < body->n_plan; i++)
-        text_addf(&l->text, "  %%%-20s @%-10" PRIu64 " %10" PRIu64 " bytes, phases %u..%u\n", body->plan[i].name, body->plan[i].offset,
-                  body->plan[i].bytes, body->plan[i].first, body->plan[i].last);
+    for (uint32_t i = 0; i < body->n_plan; i++) {
+        const ArtPlan *plan = &body->plan[i];
+        text_addf(&l->text, "  %%%-20s @%-10" PRIu64 " %10" PRIu64 " bytes, phases %u..%u", plan->name, plan->offset, plan->bytes,
+                  plan->first, plan->last);
+        if (plan->view_of)
+            text_addf(&l->text, ", view of %%%s", body->plan[plan->view_of - 1].name);
+        text_add(&l->text, "\n");
+    }
 }
 
 /* What one variant does: its own phases, plan and kernels. */
@@ -309,8 +314,13 @@ static void json_plan(Text *text, const ArtBody *e)
     for (uint32_t i = 0; i < e->n_plan; i++) {
         text_add(text, i ? ", {" : "{");
         add_field(text, "name", e->plan[i].name);
-        text_addf(text, ", \"offset\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"first\": %u, \"last\": %u}", e->plan[i].offset,
+        text_addf(text, ", \"offset\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"first\": %u, \"last\": %u", e->plan[i].offset,
                   e->plan[i].bytes, e->plan[i].first, e->plan[i].last);
+        if (e->plan[i].view_of) {
+            text_add(text, ", ");
+            add_field(text, "view_of", e->plan[e->plan[i].view_of - 1].name);
+        }
+        text_add(text, "}");
     }
     text_add(text, "]}");
 }

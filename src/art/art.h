@@ -58,6 +58,7 @@ typedef struct ArtPlan { /* one buffer of the memory plan */
     const char *name;
     uint64_t offset, bytes;
     uint32_t first, last; /* phases, inclusive */
+    uint32_t view_of;     /* 1 + place in the plan of the buffer that it is a part of; 0: none */
 } ArtPlan;
 
 typedef struct ArtEntry {

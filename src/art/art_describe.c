@@ -182,7 +182,7 @@ static bool describe_body(Describe *d, const ArtVariant *v, const ArtBody *body)
     }
     for (uint32_t i = 0; i < body->n_plan; i++) {
         const ArtPlan *p = &body->plan[i];
-        ArtRecPlan plan = {add_text(d, p->name), p->first, p->last, 0, p->offset, p->bytes};
+        ArtRecPlan plan = {add_text(d, p->name), p->first, p->last, p->view_of, p->offset, p->bytes};
         vec_push(d->arena, &d->plan, plan);
     }
     return true;

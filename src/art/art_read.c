@@ -63,7 +63,7 @@ static ArtPlan *read_plan(Arena *arena, const ArtHeader *h, const ArtRecBody *e)
     ArtPlan *plan = ARENA_ARRAY(arena, ArtPlan, (size_t)e->n_plan + 1);
     const ArtRecPlan *recs = ART_TABLE(h, plan, ArtRecPlan) + e->first_plan;
     for (uint32_t i = 0; i < e->n_plan; i++)
-        plan[i] = (ArtPlan){art_text(h, recs[i].name), recs[i].offset, recs[i].bytes, recs[i].first, recs[i].last};
+        plan[i] = (ArtPlan){art_text(h, recs[i].name), recs[i].offset, recs[i].bytes, recs[i].first, recs[i].last, recs[i].view_of};
     return plan;
 }
 

@@ -138,8 +138,9 @@ typedef struct ArtRecWeight {
 } ArtRecWeight;
 typedef struct ArtRecPlan {
     ArtText name;
-    uint32_t first, last, reserved; /* phases of its body, inclusive */
-    uint64_t offset, bytes;         /* in the workspace */
+    uint32_t first, last;   /* phases of its body, inclusive */
+    uint32_t view_of;       /* 1 + place in the body's plan of the buffer that it is a part of; 0: none */
+    uint64_t offset, bytes; /* in the workspace */
 } ArtRecPlan;
 
 typedef struct ArtHeader {
@@ -399,6 +400,9 @@ static inline bool art_check_body(const ArtHeader *h, const ArtRecVariant *v, co
         !art_in(body->first_plan, body->n_plan, h->plan.count) || body->workspace_bytes % ART_ALIGN ||
         body->scratch_bytes % ART_ALIGN || body->workspace_bytes > limit || body->scratch_bytes > limit >> 16)
         return false;
+    for (uint32_t i = 0; i < body->n_plan; i++)
+        if ((ART_TABLE(h, plan, ArtRecPlan) + body->first_plan)[i].view_of > body->n_plan)
+            return false;
     for (uint32_t i = 0; i < body->n_phases; i++)
         if (!art_check_phase(h, v, e, body, ART_TABLE(h, phases, ArtRecPhase) + body->first_phase + i))
             return false;

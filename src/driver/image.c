@@ -306,11 +306,17 @@ static const ArtKernel *kernels(Arena *arena, const Program *p, const Schedule *
 static const ArtPlan *plan(Arena *arena, const Schedule *s, uint32_t *n)
 {
     ArtPlan *list = ARENA_ARRAY(arena, ArtPlan, s->storages.len + 1);
+    Map *number = map_create(arena);
     *n = 0;
+    for (uint32_t i = 0; i < s->storages.len; i++)
+        if (s->storages.data[i]->kind == SLOT_WORKSPACE)
+            map_set(number, KEY(s->storages.data[i]), (void *)(uintptr_t)++*n);
     for (uint32_t i = 0; i < s->storages.len; i++) {
         const Storage *st = s->storages.data[i];
-        if (st->kind == SLOT_WORKSPACE)
-            list[(*n)++] = (ArtPlan){st->name, st->offset, st->bytes, st->first, st->last};
+        uint32_t at = (uint32_t)(uintptr_t)map_get(number, KEY(st));
+        uint32_t view_of = st->view ? (uint32_t)(uintptr_t)map_get(number, KEY(st->in_place)) : 0;
+        if (at)
+            list[at - 1] = (ArtPlan){st->name, st->offset, st->bytes, st->first, st->last, view_of};
     }
     return list;
 }

@@ -174,7 +174,7 @@ static inline void fixture_schedule(Fixture *f, int v)
         if (i == 0)
             f->kernels[v][k].symbol = "layer1/fc:scale"; /* shown as layer1_fc_scale */
     }
-    f->plan[v] = (ArtPlan){"tmp", tmp, 4 * FIXTURE_N, 0, 1};
+    f->plan[v] = (ArtPlan){"tmp", tmp, 4 * FIXTURE_N, 0, 1, 0};
     f->bodies[v] = (ArtBody){.workspace_bytes = tmp + 4 * FIXTURE_N,
                              .scratch_bytes_per_slot = FIXTURE_SCRATCH(v),
                              .phases = f->phases[v],

@@ -215,6 +215,7 @@ static void test_contradictions(void **state)
         {&v->first_body, v->first_body + 1},
         {&body->first_phase, body->first_phase + 1},
         {&body->n_plan, 2},
+        {&RECORD(plan, ArtRecPlan, 0)->view_of, 2},
         {&RECORD(nodes, ArtRecNode, 1)->name, h->strings.count},
         {&RECORD(entries, ArtRecEntry, 0)->n_outputs, 3},
         {&RECORD(entries, ArtRecEntry, 0)->n_sizes, 1},
