@@ -5,7 +5,7 @@
  *     igata_model *model;
  *     igata_status status = igata_open("net.so", NULL, &model);
  *     void *workspace = aligned_alloc(64, igata_workspace(model, 0, 1));
- *     void *io[] = {input, output};                 // inputs, outputs (64-byte aligned), sizes if the entry has any
+ *     void *io[] = {input, output};                 // inputs, outputs (64-byte aligned), sizes if the entry has or finds any
  *     status = igata_run(model, 0, io, workspace, NULL);
  *
  * igata_open does everything that may fail or block. igata_run, igata_job_begin and igata_work allocate nothing, take
@@ -41,6 +41,7 @@ enum {
     IGATA_E_BUSY = 12,    /* the job still runs */
     IGATA_E_THREADS = 13, /* too many threads, or they cannot be started */
     IGATA_E_SIZE = 14,    /* a size is outside its range, or not what another input says */
+    IGATA_E_BOUND = 15,   /* a loop needs more trips than it was compiled for (--bound): outputs are defined but meaningless */
     IGATA_STATUS_COUNT
 };
 const char *igata_status_text(igata_status status);
@@ -112,6 +113,7 @@ typedef struct igata_entry {
     size_t inputs, outputs;
     size_t phases, workspace_bytes, scratch_bytes; /* of the chosen variant; igata_workspace adds the bytes up */
     size_t sizes;                                  /* numbers that each run is told: see igata_sizes */
+    size_t found;                                  /* numbers that each run finds, behind those: see igata_shape */
 } igata_entry;
 typedef struct igata_value {
     size_t size;
@@ -119,7 +121,7 @@ typedef struct igata_value {
     int dtype;
     size_t rank;
     const int64_t *dims;   /* -1: decided by the sizes of a run */
-    size_t bytes;          /* packed, row-major, at the bounds */
+    size_t bytes;          /* packed, row-major, at the bounds: what a buffer needs */
     size_t offset;         /* states: in the state block */
     const int64_t *bounds; /* the largest dims */
 } igata_value;
@@ -144,22 +146,25 @@ igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entr
 igata_status igata_io_info(const igata_model *model, size_t entry, size_t index, igata_value *info);
 igata_status igata_state_info(const igata_model *model, size_t index, igata_value *info);
 igata_status igata_phase_info(const igata_model *model, size_t entry, size_t index, igata_phase *info);
-/* A number that a run is told: index below igata_entry.sizes. */
+/* A number that a run is told (index below igata_entry.sizes) or finds (those behind). */
 igata_status igata_size_info(const igata_model *model, size_t entry, size_t index, igata_size *info);
-/* The sizes of a run from the dims of its inputs, shapes[input][axis]; IGATA_E_SIZE if they do not fit the entry. */
+/* The sizes of a run (igata_entry.sizes + found numbers) from the dims of its inputs, shapes[input][axis]; IGATA_E_SIZE if they do
+ * not fit the entry. What a run finds is 0 for now. */
 igata_status igata_sizes(const igata_model *model, size_t entry, const int64_t *const shapes[], int64_t sizes[]);
-/* The dims of an input or output (index as in io[]) at these sizes. */
+/* The dims of an input or output (index as in io[]) at these sizes. Where a result's size is found by the run (how often a loop
+ * went round), its buffer is made for igata_value.bounds, and igata_shape after the run tells what is in it: dense, row-major. */
 igata_status igata_shape(const igata_model *model, size_t entry, size_t index, const int64_t sizes[], int64_t dims[]);
 /* Bytes of workspace for a run on `threads` threads, at least 1; 0 for a bad argument. */
 size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads);
 
 /* ---- running on the calling thread ------------------------------------------------------------------------------ */
 
-/* io: inputs, then outputs, dense and row-major at the sizes of this run; behind them, if igata_entry.sizes is not 0, a
- * pointer to the sizes (int64_t). state: igata_model_info.state_bytes, NULL if that is 0. */
+/* io: inputs, then outputs, dense and row-major at the sizes of this run; behind them, if igata_entry.sizes or .found is not 0, a
+ * pointer to the sizes (int64_t): those it is told, then place for those it finds, which the run writes.
+ * state: igata_model_info.state_bytes, NULL if that is 0. */
 igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state);
 /* The same; *error (NULL allowed) becomes the run's error word: (node id << 8 | code) of the first index that was out
- * of range, 0 if none was. */
+ * of range, or loop that went on behind its bound; 0 if none was. */
 igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
                               uint64_t *error);
 /* Measuring: the same, and for each phase of the entry its executions and the time from the end of the phase before, steps of

@@ -113,7 +113,7 @@ igata_status eager_step(igata_session *s, Shaped *shaped)
         igata_status status;
         if (s->pool) {
             status = igata_pool_run(s->pool, shaped->model, i, e->io, shaped->workspace, NULL);
-            error = status == IGATA_E_INDEX ? igata_pool_error(s->pool) : 0;
+            error = status != IGATA_OK ? igata_pool_error(s->pool) : 0;
         } else {
             status = igata_run_report(shaped->model, i, e->io, shaped->workspace, NULL, &error);
         }

@@ -156,6 +156,44 @@ static bool import_shaped(igata_session *s, Shaped *shaped)
     return true;
 }
 
+typedef struct Found {
+    Context *ctx;
+    const Schedule *schedule;
+    const int64_t *sizes;
+} Found;
+
+static const Dim *found_size(void *user, const Sym *sym)
+{
+    const Found *f = user;
+    for (uint32_t i = 0; i < f->schedule->n_syms; i++)
+        if (f->schedule->syms[i] == sym)
+            return dim_const(f->ctx, f->sizes[i]);
+    return NULL;
+}
+
+void api_set_shape(Context *ctx, const Program *program, const int64_t *sizes, const Type *type, Tensor *t)
+{
+    Found f = {ctx, program->variant[0].schedule, sizes};
+    t->count = 1;
+    for (uint32_t a = 0; a < type->rank; a++) {
+        if (!dim_is_const(dim_bind(ctx, type->dim[a], found_size, &f), &t->dim[a]))
+            ig_bug(ctx, "a size that no run finds in a program");
+        t->count *= (uint64_t)t->dim[a];
+    }
+}
+
+/* Shapes of the results at the sizes of a run. */
+static void find_shapes(Shaped *shaped, const int64_t *sizes)
+{
+    for (uint32_t i = 0; i < shaped->n_out; i++) {
+        Tensor *t = shaped->out[i];
+        igata_shape(shaped->model, shaped->entry, shaped->n_in + i, sizes, t->dim);
+        t->count = 1;
+        for (uint32_t a = 0; a < t->rank; a++)
+            t->count *= (uint64_t)t->dim[a];
+    }
+}
+
 /* Result tensors and the pointers of a run, from what the opened artifact says. */
 static igata_status add_io(igata_session *s, Shaped *shaped)
 {
@@ -170,7 +208,7 @@ static igata_status add_io(igata_session *s, Shaped *shaped)
     shaped->out = ARENA_ARRAY(arena, Tensor *, entry.outputs + 1);
     shaped->io = ARENA_ARRAY(arena, void *, entry.inputs + entry.outputs + 1);
     const int64_t **shapes = ARENA_ARRAY(arena, const int64_t *, entry.inputs + 1);
-    int64_t *sizes = ARENA_ARRAY(arena, int64_t, entry.sizes + 1);
+    int64_t *sizes = ARENA_ARRAY(arena, int64_t, entry.sizes + entry.found + 1);
     for (size_t i = 0; i < entry.inputs; i++) {
         shaped->io[i] = shaped->in[i]->data;
         shapes[i] = shaped->in[i]->dim;
@@ -185,14 +223,12 @@ static igata_status add_io(igata_session *s, Shaped *shaped)
         Tensor *t = ARENA_NEW(arena, Tensor);
         t->dtype = t->store = dtype_from_onnx(value.dtype);
         t->rank = (uint32_t)value.rank;
-        t->count = 1;
-        igata_shape(shaped->model, shaped->entry, entry.inputs + i, sizes, t->dim);
-        for (size_t a = 0; a < value.rank; a++)
-            t->count *= (uint64_t)t->dim[a];
         t->data = shaped->io[entry.inputs + i] = api_aligned(arena, value.bytes);
         shaped->out[i] = t;
         names[i] = str_intern(s->owner->ctx, value.name);
     }
+    find_shapes(shaped, sizes);
+    shaped->sizes = entry.found ? sizes : NULL;
     shaped->out_names = names;
     shaped->workspace = api_aligned(arena, igata_workspace(shaped->model, shaped->entry, s->options->threads));
     shaped->state = info.state_bytes ? api_aligned(arena, info.state_bytes) : NULL;
@@ -347,22 +383,23 @@ static Loc loc_of_node(const Region *region, uint32_t id)
     return 0;
 }
 
-igata_status api_index_error(igata_session *s, const Func *func, uint64_t error)
+igata_status api_node_error(igata_session *s, const Func *func, uint64_t error)
 {
     Loc loc = func ? loc_of_node(func->body, (uint32_t)(error >> 8)) : 0;
-    diag_report(s->owner->ctx, loc, DIAG_api_index);
-    return IGATA_E_INDEX;
+    igata_status status = (error & 0xff) == ART_ERROR_STEPS ? IGATA_E_BOUND : IGATA_E_INDEX;
+    diag_report(s->owner->ctx, loc, DIAG_api_index, igata_status_text(status));
+    return status;
 }
 
 igata_status api_explain(igata_session *s, const Shaped *shaped, igata_status status, uint64_t error)
 {
     Context *ctx = s->owner->ctx;
     const char *node = igata_error_node(shaped->model, error);
-    if (status != IGATA_E_INDEX)
+    if (!error)
         return api_status(diag_report(ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
     if (shaped->program)
-        return api_index_error(s, shaped->program->func, error);
-    diag_report(ctx, 0, DIAG_api_index_node, s->path, node ? node : "?");
+        return api_node_error(s, shaped->program->func, error);
+    diag_report(ctx, 0, DIAG_api_index_node, s->path, igata_status_text(status), node ? node : "?");
     return status;
 }
 
@@ -372,10 +409,12 @@ static igata_status step_artifact(igata_session *s, Shaped *shaped)
     igata_status status;
     if (s->pool) {
         status = igata_pool_run(s->pool, shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state);
-        error = status == IGATA_E_INDEX ? igata_pool_error(s->pool) : 0;
+        error = status != IGATA_OK ? igata_pool_error(s->pool) : 0;
     } else {
         status = igata_run_report(shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state, &error);
     }
+    if (shaped->sizes)
+        find_shapes(shaped, shaped->sizes);
     return status == IGATA_OK ? status : api_explain(s, shaped, status, error);
 }
 
@@ -388,7 +427,7 @@ static igata_status step_reference(igata_session *s, Shaped *shaped)
     if (!eval_func(s->owner->ctx, s->run_arena, mode, shaped->func, shaped->in, shaped->out, &error) ||
         diag_errors(s->owner->ctx) > errors)
         return IGATA_E_MODEL;
-    return error ? api_index_error(s, shaped->func, error) : IGATA_OK;
+    return error ? api_node_error(s, shaped->func, error) : IGATA_OK;
 }
 
 igata_status engine_step(igata_session *s, Shaped *shaped)

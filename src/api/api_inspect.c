@@ -100,6 +100,8 @@ static void add_step(Listing *l, const ArtStep *s)
             text_addf(text, " %" PRId64 " times", s->bound);
         if (s->flags & ART_STEP_TRIP)
             text_addf(text, "%s %%%s times", s->bound < INT64_MAX ? "," : "", word_of(l, s, &s->trip));
+        if (s->size)
+            text_addf(text, " -> %s", l->entry->sizes[s->size - 1].name);
         text_addf(text, "%s%s {", s->flags & ART_STEP_GO ? " if %" : "", s->flags & ART_STEP_GO ? word_of(l, s, &s->go) : "");
     } else if (s->kind == ART_STEP_NEXT && s->flags & ART_STEP_GO) {
         text_addf(text, "} while %%%s", word_of(l, s, &s->go));
@@ -196,8 +198,9 @@ static void add_entry(Listing *l)
     const ArtBody *body = l->body;
     text_addf(&l->text, "\nentry %s on %s: %u kernels in %u phases\n", e->name, l->variant->name, l->variant->n_kernels, body->n_phases);
     add_dtypes(l);
-    for (uint32_t i = 0; i < e->n_symbols; i++)
-        text_addf(&l->text, "size %s : %" PRId64 "..%" PRId64 "\n", e->sizes[i].name, e->sizes[i].lo, e->sizes[i].hi);
+    for (uint32_t i = 0; i < e->n_symbols + e->n_found; i++)
+        text_addf(&l->text, "size %s : %" PRId64 "..%" PRId64 "%s\n", e->sizes[i].name, e->sizes[i].lo, e->sizes[i].hi,
+                  i < e->n_symbols ? "" : " found by the run");
     for (uint32_t i = 0; i < e->n_inputs; i++) {
         text_addf(&l->text, "in %%%s : ", e->inputs[i].name);
         add_type(&l->text, e, &e->inputs[i]);
@@ -341,6 +344,8 @@ static void json_steps(Listing *l)
                   s->target, s->depth);
         if (s->kind == ART_STEP_LOOP)
             text_addf(&l->text, ", \"bound\": %" PRId64, s->bound);
+        if (s->size)
+            json_word(l, "size", l->entry->sizes[s->size - 1].name);
         if (s->flags & ART_STEP_TRIP)
             json_word(l, "trip", word_of(l, s, &s->trip));
         if (s->flags & ART_STEP_GO)
@@ -391,10 +396,11 @@ static void json_entries(Listing *l)
         text_add(&l->text, ", ");
         json_values(&l->text, "outputs", e->outputs, e->n_outputs);
         text_add(&l->text, ", \"sizes\": [");
-        for (uint32_t s = 0; s < e->n_symbols; s++) {
+        for (uint32_t s = 0; s < e->n_symbols + e->n_found; s++) {
             text_add(&l->text, s ? ", {" : "{");
             add_field(&l->text, "name", e->sizes[s].name);
-            text_addf(&l->text, ", \"lo\": %" PRId64 ", \"hi\": %" PRId64 "}", e->sizes[s].lo, e->sizes[s].hi);
+            text_addf(&l->text, ", \"lo\": %" PRId64 ", \"hi\": %" PRId64 ", \"found\": %s}", e->sizes[s].lo, e->sizes[s].hi,
+                      s < e->n_symbols ? "false" : "true");
         }
         text_add(&l->text, "], \"phases\": [");
         for (uint32_t p = 0; p < l->body->n_phases; p++)

@@ -83,6 +83,7 @@ Blob api_model_file(igata_context *ctx, const char *path); /* empty if it cannot
 
 /* Whether the model has the symbols and inputs that options name; reports all it has not. */
 bool api_check_names(Context *ctx, const igata_options *o, const FrontInfo *info);
+bool api_check_bounds(Context *ctx, const igata_options *o, const char *path, const Module *module); /* of an imported model */
 bool api_check_module_names(Context *ctx, const igata_options *o, const Module *module, const Func *func);
 /* The options' values, one each, by the types declared; their names were checked. NULL after reporting. */
 const ValueBinding *api_read_values(Context *ctx, const igata_options *o, const FrontInfo *info);
@@ -130,6 +131,7 @@ typedef struct Shaped {
     Tensor **out; /* likewise; the evaluator's live in the session's `run_arena` */
     const Str *out_names;
     void **io, *workspace, *state;
+    int64_t *sizes; /* NULL: no run finds any */
     igata_session_stats stats;
     bool ran;
 } Shaped;
@@ -153,7 +155,9 @@ struct igata_session {
 
 igata_status engine_prepare(igata_session *s, Shaped *shaped); /* n_in and in are set */
 igata_status engine_step(igata_session *s, Shaped *shaped);
-igata_status api_index_error(igata_session *s, const Func *func, uint64_t error); /* reports; IGATA_E_INDEX */
+igata_status api_node_error(igata_session *s, const Func *func, uint64_t error); /* reports; IGATA_E_INDEX or _BOUND */
+/* The shape of a tensor of the type where the program's symbols have these values. */
+void api_set_shape(Context *ctx, const Program *program, const int64_t *sizes, const Type *type, Tensor *t);
 /* Reports why a run of an artifact failed; its status. */
 igata_status api_explain(igata_session *s, const Shaped *shaped, igata_status status, uint64_t error);
 bool api_temp_file(igata_context *ctx, TempFile *file); /* false after reporting */

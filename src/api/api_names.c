@@ -42,11 +42,17 @@ static bool check_name(const Names *known, const char *option, const char *what,
     return diag_report(known->ctx, 0, DIAG_api_name, option, what, name, known->list.len ? text.data : " none");
 }
 
+/* Whether the importer may name a size so that the run finds: no declaration shows it. See api_check_bounds. */
+static bool may_be_found(Str name) { return name[0] == 'u' && name[1] && name[1 + strspn(name + 1, "0123456789")] == '\0'; }
+
 static bool check_options(const igata_options *o, const Names *symbols, const Names *inputs)
 {
     bool ok = true;
-    for (uint32_t i = 0; i < o->dims.len; i++)
-        ok &= check_name(symbols, "--dim", "symbolic size", o->dims.data[i].name);
+    for (uint32_t i = 0; i < o->dims.len; i++) {
+        bool bound = o->dims.data[i].lo == 0;
+        if (!bound || !may_be_found(o->dims.data[i].name))
+            ok &= check_name(symbols, bound ? "--bound" : "--dim", "symbolic size", o->dims.data[i].name);
+    }
     for (uint32_t i = 0; i < o->shapes.len; i++)
         ok &= check_name(inputs, "--shape", "input", o->shapes.data[i].name);
     for (uint32_t i = 0; i < o->values.len; i++)
@@ -54,18 +60,42 @@ static bool check_options(const igata_options *o, const Names *symbols, const Na
     return ok;
 }
 
+static void add_declared(Names *symbols, const FrontInfo *info)
+{
+    for (uint32_t i = 0; i < info->n_in + info->n_out; i++) {
+        const FrontValue *value = i < info->n_in ? &info->in[i] : &info->out[i - info->n_in];
+        for (uint32_t a = 0; value->has_rank && a < value->rank; a++)
+            if (value->dim[a].size < 0)
+                add_name(symbols, value->dim[a].symbol);
+    }
+}
+
 bool api_check_names(Context *ctx, const igata_options *o, const FrontInfo *info)
 {
     Names symbols = {.ctx = ctx}, inputs = {.ctx = ctx};
-    for (uint32_t i = 0; i < info->n_in + info->n_out; i++) {
-        const FrontValue *value = i < info->n_in ? &info->in[i] : &info->out[i - info->n_in];
-        if (i < info->n_in)
-            add_name(&inputs, value->name);
-        for (uint32_t a = 0; value->has_rank && a < value->rank; a++)
-            if (value->dim[a].size < 0)
-                add_name(&symbols, value->dim[a].symbol);
-    }
+    for (uint32_t i = 0; i < info->n_in; i++)
+        add_name(&inputs, info->in[i].name);
+    add_declared(&symbols, info);
     return check_options(o, &symbols, &inputs);
+}
+
+bool api_check_bounds(Context *ctx, const igata_options *o, const char *path, const Module *module)
+{
+    Names symbols = {.ctx = ctx};
+    FrontInfo info;
+    bool ok = true, read = false;
+    for (uint32_t i = 0; i < module->syms.len; i++)
+        add_name(&symbols, module->syms.data[i]->name);
+    for (uint32_t i = 0; i < o->dims.len; i++) {
+        if (o->dims.data[i].lo || has_name(&symbols, o->dims.data[i].name))
+            continue;
+        size_t n = strlen(path);
+        if (!read && n > 5 && strcmp(path + n - 5, ".onnx") == 0 && front_onnx_info(ctx, ctx_arena(ctx), path, &info))
+            add_declared(&symbols, &info); /* sizes that have been given are no symbols of the module */
+        read = true;
+        ok &= check_name(&symbols, "--bound", "size", o->dims.data[i].name);
+    }
+    return ok;
 }
 
 bool api_check_module_names(Context *ctx, const igata_options *o, const Module *module, const Func *func)

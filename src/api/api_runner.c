@@ -34,14 +34,30 @@ igata_status runner_prepare(igata_session *s, Shaped *shaped)
         Tensor *t = ARENA_NEW(arena, Tensor);
         uint64_t bytes = 0;
         *t = (Tensor){.dtype = type->dtype, .store = type->dtype, .rank = type->rank};
-        if (!type_count(type, &t->count) || !type_bytes(type, &bytes))
-            ig_bug(s->owner->ctx, "a dynamic result in a program");
-        for (uint32_t a = 0; a < type->rank; a++)
-            t->dim[a] = type_dim(type, a);
+        if (!type_count_bound(type, &t->count) || !dtype_bytes(type->dtype, t->count, &bytes))
+            ig_bug(s->owner->ctx, "a result without a bound in a program");
         t->data = api_aligned(arena, bytes);
         shaped->out[i] = t;
     }
     return IGATA_OK;
+}
+
+/* What the run has found: the shapes of outputs. */
+static bool read_found(igata_session *s, Shaped *shaped, const char *dir)
+{
+    Context *ctx = s->owner->ctx;
+    const Schedule *schedule = shaped->program->variant[0].schedule;
+    int64_t *sizes = ARENA_ARRAY(ctx_arena(ctx), int64_t, schedule->n_syms + 1);
+    Blob blob = {0};
+    if (schedule->n_syms && !file_map(ctx, str_format(ctx, "%s/found0", dir), &blob))
+        return false;
+    if (blob.size != schedule->n_syms * sizeof *sizes)
+        return runner_error(s, "what the run has found has the wrong size");
+    if (blob.size)
+        memcpy(sizes, blob.data, blob.size);
+    for (uint32_t i = 0; i < shaped->n_out; i++)
+        api_set_shape(ctx, shaped->program, sizes, func_out(shaped->program->func, i)->type, shaped->out[i]);
+    return true;
 }
 
 static bool write_raw(Context *ctx, const char *path, const Tensor *t)
@@ -102,16 +118,18 @@ static igata_status run_in(igata_session *s, Shaped *shaped, const char *dir)
         if (!write_raw(ctx, str_format(ctx, "%s/in%u", dir, i), shaped->in[i]))
             return IGATA_E_MODEL;
     int status = spawn(s, shaped, dir);
-    if (status == IGATA_E_INDEX) {
+    if (status == IGATA_E_INDEX || status == IGATA_E_BOUND) {
         Blob word;
         uint64_t error = 0;
         if (file_map(ctx, str_format(ctx, "%s/error0", dir), &word) && word.size == sizeof error)
             memcpy(&error, word.data, sizeof error);
-        return api_index_error(s, shaped->program->func, error);
+        return api_node_error(s, shaped->program->func, error);
     }
     if (status > 0)
         return api_status(runner_error(s, status < IGATA_STATUS_COUNT ? igata_status_text(status)
                                                                       : str_format(ctx, "exit status %d", status)));
+    if (status == 0 && !read_found(s, shaped, dir))
+        return IGATA_E_MODEL;
     for (uint32_t i = 0; status == 0 && i < shaped->n_out; i++)
         if (!read_raw(s, str_format(ctx, "%s/out%u", dir, i), shaped->out[i]))
             return IGATA_E_MODEL;
@@ -131,13 +149,14 @@ igata_status runner_step(igata_session *s, Shaped *shaped)
     if (!dir)
         return IGATA_E_MODEL;
     igata_status status = run_in(s, shaped, dir);
-    const char **names = ARENA_ARRAY(ctx_arena(ctx), const char *, shaped->n_in + shaped->n_out + 1);
+    const char **names = ARENA_ARRAY(ctx_arena(ctx), const char *, shaped->n_in + shaped->n_out + 2);
     uint32_t n = 0;
     for (uint32_t i = 0; i < shaped->n_in; i++)
         names[n++] = str_format(ctx, "in%u", i);
     for (uint32_t i = 0; i < shaped->n_out; i++)
         names[n++] = str_format(ctx, "out%u", i);
     names[n++] = "error0";
+    names[n++] = "found0";
     api_remove_dir(dir, names, n);
     return status;
 }

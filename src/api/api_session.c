@@ -483,7 +483,7 @@ static igata_status step_body(void *arg)
 igata_status igata_session_step(igata_session *s)
 {
     const Shaped *c = s->current;
-    if (c && c->ran && c->model && !c->eager && !s->pool && !s->has_runner) {
+    if (c && c->ran && c->model && !c->eager && !c->sizes && !s->pool && !s->has_runner) {
         igata_status status = igata_run(c->model, c->entry, c->io, c->workspace, c->state);
         if (status == IGATA_OK)
             return status;

@@ -49,7 +49,7 @@ typedef struct ArtPhase {
 
 typedef struct ArtStep { /* as ArtRecStep */
     ArtStepKind kind;
-    uint32_t phase, target, depth, flags, node;
+    uint32_t phase, target, depth, flags, node, size;
     int64_t bound;
     ArtBuf counter, go, trip;
 } ArtStep;
@@ -65,8 +65,8 @@ typedef struct ArtEntry {
     const char *name;
     const ArtValue *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
-    const ArtSize *sizes; /* symbols first */
-    uint32_t n_sizes, n_symbols;
+    const ArtSize *sizes; /* symbols first: those that a run is told, those that it finds */
+    uint32_t n_sizes, n_symbols, n_found;
 } ArtEntry;
 
 typedef struct ArtBody {             /* an entry as one variant computes it */

@@ -128,7 +128,8 @@ static bool describe_entry(Describe *d, const ArtEntry *e)
                        .first_value = d->values.len,
                        .first_size = d->sizes.len,
                        .n_sizes = e->n_sizes,
-                       .n_symbols = e->n_symbols};
+                       .n_symbols = e->n_symbols,
+                       .n_found = e->n_found};
     vec_push(d->arena, &d->entries, rec);
     if (e->n_sizes > ART_MAX_SIZES)
         return diag_report(d->ctx, 0, DIAG_art_limit,
@@ -176,7 +177,7 @@ static bool describe_body(Describe *d, const ArtVariant *v, const ArtBody *body)
         if (s->depth >= ART_MAX_DEPTH)
             return diag_report(d->ctx, 0, DIAG_art_limit,
                                str_format(d->ctx, "branches and loops nest deeper than %d", ART_MAX_DEPTH));
-        ArtRecStep step = {s->kind, s->phase, s->target, s->depth, s->flags, s->node, s->bound,
+        ArtRecStep step = {s->kind, s->phase, s->target, s->depth, s->flags, s->node, s->size, 0, s->bound,
                            buf_record(&s->counter), buf_record(&s->go), buf_record(&s->trip)};
         vec_push(d->arena, &d->steps, step);
     }

@@ -53,8 +53,8 @@ static ArtStep *read_steps(Arena *arena, const ArtHeader *h, const ArtRecBody *e
     const ArtRecStep *recs = ART_TABLE(h, steps, ArtRecStep) + e->first_step;
     for (uint32_t i = 0; i < e->n_steps; i++)
         steps[i] = (ArtStep){(ArtStepKind)recs[i].kind, recs[i].phase, recs[i].target, recs[i].depth,
-                             recs[i].flags, recs[i].node, recs[i].bound, read_buf(&recs[i].counter),
-                             read_buf(&recs[i].go), read_buf(&recs[i].trip)};
+                             recs[i].flags, recs[i].node, recs[i].size, recs[i].bound,
+                             read_buf(&recs[i].counter), read_buf(&recs[i].go), read_buf(&recs[i].trip)};
     return steps;
 }
 
@@ -90,7 +90,8 @@ static void read_entries(Arena *arena, const ArtHeader *h, ArtImage *image)
                                 .n_outputs = e->n_outputs,
                                 .sizes = read_sizes(arena, h, e),
                                 .n_sizes = e->n_sizes,
-                                .n_symbols = e->n_symbols};
+                                .n_symbols = e->n_symbols,
+                                .n_found = e->n_found};
     }
     image->entries = entries;
     image->n_entries = h->entries.count;

@@ -25,7 +25,7 @@
 
 #define ART_MAGIC "IGATA\r\n\032"
 #define ART_TRAILER_MAGIC "IGATAEND"
-#define ART_FORMAT_VERSION 4
+#define ART_FORMAT_VERSION 5
 #define ART_NOTE_NAME "igata" /* 6 bytes with NUL; the description starts 20 bytes into the note */
 #define ART_NOTE_TYPE 1
 #define ART_SYMBOL "igata_artifact"
@@ -44,7 +44,7 @@ typedef enum ArtBufKind {
     ART_OUTPUT,    /* io[inputs + index] */
     ART_WEIGHTS,   /* the weights segment */
     ART_STATE,     /* the caller's state block */
-    ART_SIZES,     /* io[inputs + outputs]: the values of the entry's symbols */
+    ART_SIZES,     /* io[inputs + outputs]: the values of the entry's symbols, told and found */
     ART_BUF_KINDS
 } ArtBufKind;
 
@@ -56,8 +56,9 @@ typedef uint32_t ArtText; /* offset in the string table; texts end with NUL; 0 i
 typedef struct ArtRef {
     uint32_t at, count;
 } ArtRef;
-/* A number that the sizes of a run decide. The first n_symbols of an entry are what its caller says; the others follow from
- * records before them. A run with a value outside [lo, hi] is refused. */
+/* A number that a run decides. The first n_symbols of an entry are what its caller says, the n_found behind them what the run
+ * finds (a step of control writes them; lo is 0); the others follow from records before them. A run that is told a value outside
+ * [lo, hi] is refused, one that would find one is an error. */
 typedef enum ArtSizeOp {
     ART_SIZE_SYMBOL,
     ART_SIZE_NUMBER, /* lo */
@@ -85,7 +86,7 @@ typedef struct ArtRecValue { /* an input, an output or a state */
 typedef struct ArtRecEntry {
     ArtText name;
     uint32_t n_inputs, n_outputs, first_value; /* inputs, then outputs, in `values` */
-    uint32_t first_size, n_sizes, n_symbols, reserved;
+    uint32_t first_size, n_sizes, n_symbols, n_found;
 } ArtRecEntry;
 typedef struct ArtRecBody { /* an entry as one variant computes it */
     uint32_t first_phase, n_phases, first_plan, n_plan, first_step, n_steps;
@@ -107,12 +108,13 @@ typedef struct ArtRecBuf {
 typedef enum ArtStepKind { ART_STEP_IF, ART_STEP_ELSE, ART_STEP_END, ART_STEP_LOOP, ART_STEP_NEXT, ART_STEP_KINDS } ArtStepKind;
 #define ART_STEP_GO 1u   /* LOOP, NEXT: goes on only if the bool at `go` is true */
 #define ART_STEP_TRIP 2u /* LOOP: at most as often as the s64 at `trip` says */
-#define ART_STEP_CUT 4u  /* LOOP: to reach the bound is an error of node `node`, code ART_ERROR_STEPS */
+#define ART_STEP_CUT 4u  /* LOOP: to need more trips than the bound is an error of node `node`, code ART_ERROR_STEPS */
 #define ART_ERROR_STEPS 2u
 typedef struct ArtRecStep {
     uint32_t kind, phase; /* goes before this phase of the body; ascending */
     uint32_t target, depth; /* depth: constructs around it */
     uint32_t flags, node;
+    uint32_t size, reserved;       /* LOOP: 0, or 1 + the symbol that the run finds here: trips begun, so trips at the end */
     int64_t bound;                 /* LOOP: trips are never more */
     ArtRecBuf counter, go, trip;   /* counter: s64 in the workspace, the trip as kernels see it; go: also the condition of an IF */
 } ArtRecStep;
@@ -165,7 +167,7 @@ typedef struct ArtTrailer {
 _Static_assert(sizeof(ArtRecValue) == 32 && sizeof(ArtRecEntry) == 32 && sizeof(ArtRecBody) == 56, "file format");
 _Static_assert(sizeof(ArtRecPhase) == 24 && sizeof(ArtRecBuf) == 16 && sizeof(ArtRecKernel) == 40, "file format");
 _Static_assert(sizeof(ArtRecVariant) == 24 && sizeof(ArtRecWeight) == 24 && sizeof(ArtRecPlan) == 32, "file format");
-_Static_assert(sizeof(ArtRecNode) == 8 && sizeof(ArtRecSize) == 32 && sizeof(ArtRecStep) == 80, "file format");
+_Static_assert(sizeof(ArtRecNode) == 8 && sizeof(ArtRecSize) == 32 && sizeof(ArtRecStep) == 88, "file format");
 _Static_assert(sizeof(ArtHeader) == 320 && sizeof(ArtTrailer) == 40, "file format");
 
 /* CPU features a variant may require. The numbers are part of the format. CPUID places: Intel SDM vol. 2A, CPUID. */
@@ -247,8 +249,9 @@ static inline bool art_find_sizes(const ArtHeader *h, const ArtRecEntry *e, cons
     const ArtRecSize *size = ART_TABLE(h, sizes, ArtRecSize) + e->first_size;
     for (uint32_t i = 0; i < e->n_sizes; i++) {
         bool operands = size[i].op > ART_SIZE_NUMBER;
-        value[i] = i < e->n_symbols ? symbols[i] : 0;
-        if (i >= e->n_symbols && !art_size_value(&size[i], operands ? value[size[i].a] : 0, operands ? value[size[i].b] : 0, &value[i]))
+        bool symbol = i < e->n_symbols + e->n_found;
+        value[i] = symbol ? symbols[i] : 0;
+        if (!symbol && !art_size_value(&size[i], operands ? value[size[i].a] : 0, operands ? value[size[i].b] : 0, &value[i]))
             return false;
         if (value[i] < size[i].lo || value[i] > size[i].hi)
             return false;
@@ -323,7 +326,7 @@ static inline bool art_check_phase(const ArtHeader *h, const ArtRecVariant *v, c
             limit = values[e->n_inputs + b->index].bytes;
             break;
         case ART_SIZES:
-            if (e->n_symbols == 0 || b->index)
+            if (e->n_symbols + e->n_found == 0 || b->index)
                 return false;
             break;
         default:
@@ -369,6 +372,9 @@ static inline bool art_check_steps(const ArtHeader *h, const ArtRecEntry *e, con
         if ((s->kind == ART_STEP_IF || s->flags & ART_STEP_GO) && !art_check_word(h, e, body, &s->go, 1))
             return false;
         if (s->flags & ART_STEP_TRIP && !art_check_word(h, e, body, &s->trip, 8))
+            return false;
+        if (s->size && (s->size <= e->n_symbols || s->size - e->n_symbols > e->n_found ||
+                        s->bound > ART_TABLE(h, sizes, ArtRecSize)[e->first_size + s->size - 1].hi))
             return false;
         if (begins) {
             open[depth++] = i;
@@ -425,10 +431,12 @@ static inline bool art_check_variant(const ArtHeader *h, const ArtRecVariant *v)
 static inline bool art_check_sizes(const ArtHeader *h, const ArtRecEntry *e)
 {
     const ArtRecSize *size = ART_TABLE(h, sizes, ArtRecSize) + e->first_size;
-    if (!art_in(e->first_size, e->n_sizes, h->sizes.count) || e->n_symbols > e->n_sizes || e->n_sizes > ART_MAX_SIZES)
+    if (!art_in(e->first_size, e->n_sizes, h->sizes.count) || e->n_sizes > ART_MAX_SIZES ||
+        !art_in(e->n_symbols, e->n_found, e->n_sizes))
         return false;
     for (uint32_t i = 0; i < e->n_sizes; i++)
-        if (size[i].op >= ART_SIZE_OPS || (size[i].op == ART_SIZE_SYMBOL) != (i < e->n_symbols) ||
+        if (size[i].op >= ART_SIZE_OPS || (size[i].op == ART_SIZE_SYMBOL) != (i < e->n_symbols + e->n_found) ||
+            (i >= e->n_symbols && size[i].op == ART_SIZE_SYMBOL && size[i].lo != 0) ||
             size[i].name >= h->strings.count || size[i].lo > size[i].hi ||
             (size[i].op > ART_SIZE_NUMBER && (size[i].a >= i || size[i].b >= i)))
             return false;

@@ -29,6 +29,21 @@ static bool set_range(Sizes *b, const Sym *sym, int64_t lo, int64_t hi)
     return true;
 }
 
+/* A size that the run finds has a largest value, for which its buffers are made. */
+static void set_bound(Sizes *b, const Sym *sym, const DimBinding *bounds, uint32_t n)
+{
+    int64_t hi = sym->hi;
+    for (uint32_t i = 0; i < n; i++)
+        if (bounds[i].name == sym->name && bounds[i].lo == 0 && bounds[i].hi < hi)
+            hi = bounds[i].hi;
+    if (hi >= INT32_MAX) {
+        hi = DRIVER_BOUND;
+        diag_report(b->ctx, 0, DIAG_driver_bound, sym->name, (long long)hi, sym->name);
+    }
+    if (hi < sym->hi)
+        map_set(b->size, sym->id, (void *)(uintptr_t)dim_sym(b->ctx, module_replace_sym(b->func->module, sym, sym->lo, hi)));
+}
+
 static bool set_size(Sizes *b, Str input, const Sym *sym, int64_t size)
 {
     void **slot = map_slot(b->size, sym->id);
@@ -37,19 +52,6 @@ static bool set_size(Sizes *b, Str input, const Sym *sym, int64_t size)
         return diag_report(b->ctx, 0, DIAG_driver_bind, input, sym->name, (long long)size);
     *slot = (void *)(uintptr_t)dim;
     return true;
-}
-
-typedef struct Lone {
-    const Sym *sym;
-    uint32_t n;
-} Lone;
-
-static const Dim *note(void *user, const Sym *sym)
-{
-    Lone *lone = user;
-    lone->sym = sym;
-    lone->n++;
-    return NULL;
 }
 
 static bool bind_shape(Sizes *b, const ShapeBinding *shape)
@@ -61,10 +63,8 @@ static bool bind_shape(Sizes *b, const ShapeBinding *shape)
         if (type->rank != shape->rank)
             return diag_report(b->ctx, 0, DIAG_driver_rank, shape->name, type->rank, shape->rank);
         for (uint32_t a = 0; a < shape->rank; a++) {
-            Lone lone = {0};
-            dim_bind(b->ctx, type->dim[a], note, &lone);
-            if (shape->dim[a] >= 0 && lone.n == 1 && dim_sym(b->ctx, lone.sym) == type->dim[a] &&
-                !set_size(b, shape->name, lone.sym, shape->dim[a]))
+            const Sym *sym = dim_as_sym(type->dim[a]);
+            if (shape->dim[a] >= 0 && sym && !set_size(b, shape->name, sym, shape->dim[a]))
                 return false;
         }
     }
@@ -121,7 +121,9 @@ bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options)
     for (uint32_t i = 0; ok && i < options->n_dims; i++) {
         const DimBinding *dim = &options->dims[i];
         Sym *sym = module_find_sym(module, dim->name);
-        if (sym && dim->lo == dim->hi)
+        if (sym && sym->unbacked && dim->lo > 0) /* what a run finds cannot be said before; for bounds see driver_bound_sizes */
+            ok = diag_report(ctx, 0, DIAG_driver_bind, "", sym->name, (long long)dim->lo);
+        else if (sym && !sym->unbacked && dim->lo == dim->hi)
             ok = set_size(&b, "", sym, dim->lo);
     }
     for (uint32_t i = 0; ok && i < options->n_shapes; i++)
@@ -129,9 +131,24 @@ bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options)
     for (uint32_t i = 0; ok && i < options->n_dims; i++) {
         const DimBinding *dim = &options->dims[i];
         Sym *sym = module_find_sym(module, dim->name);
-        if (sym && dim->lo < dim->hi)
+        if (sym && !sym->unbacked && dim->lo < dim->hi)
             ok = set_range(&b, sym, dim->lo, dim->hi);
     }
+    for (uint32_t i = 0; ok && i < module->funcs.len; i++)
+        ok = rebind_region(&b, tmp, module->funcs.data[i]->body);
+    arena_destroy(tmp);
+    return ok;
+}
+
+bool driver_bound_sizes(Context *ctx, Func *func, const DimBinding *bounds, uint32_t n)
+{
+    Module *module = func->module;
+    Arena *tmp = arena_create(ctx);
+    Sizes b = {ctx, func, map_create(tmp)};
+    bool ok = true;
+    for (uint32_t i = 0; i < module->syms.len; i++)
+        if (module->syms.data[i]->unbacked)
+            set_bound(&b, module->syms.data[i], bounds, n);
     for (uint32_t i = 0; ok && i < module->funcs.len; i++)
         ok = rebind_region(&b, tmp, module->funcs.data[i]->body);
     arena_destroy(tmp);

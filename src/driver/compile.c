@@ -103,11 +103,14 @@ bool driver_optimize(Context *ctx, Module *module, const DriverOptions *options,
     return run_passes(ctx, &unit, options, &options->pass, pipeline.tensor, &n_optional, &stopped, times);
 }
 
-/* ---- sizes: numbers, or expressions of symbols that have a range and are the size of an input's axis --------------------------------- */
+/* ---- sizes: numbers, or expressions of symbols that have a range and are the size of an input's axis, or that a loop finds ------------ */
+
+typedef enum Found { FOUND_NOT, FOUND_HERE, FOUND_INSIDE } Found; /* INSIDE: of a region, which is over */
 
 typedef struct Sizes {
     const Func *func;
-    bool all; /* every symbol met is some input's axis, or has a range */
+    Map *found; /* symbol id -> Found */
+    bool all;   /* every symbol met is some input's axis, or was found, or has a range */
 } Sizes;
 
 static bool is_axis(const Func *func, const Sym *sym)
@@ -115,7 +118,7 @@ static bool is_axis(const Func *func, const Sym *sym)
     for (uint32_t i = 0; i < func->body->params.len; i++) {
         const Type *type = func->body->params.data[i]->type;
         for (uint32_t a = 0; type->kind == TY_TENSOR && a < type->rank; a++)
-            if (type->dim[a] == dim_sym(func->module->ctx, sym))
+            if (dim_as_sym(type->dim[a]) == sym)
                 return true;
     }
     return false;
@@ -124,19 +127,35 @@ static bool is_axis(const Func *func, const Sym *sym)
 static const Dim *look_at_sym(void *user, const Sym *sym)
 {
     Sizes *s = user;
-    s->all = s->all && is_axis(s->func, sym);
+    s->all = s->all && (sym->unbacked ? (Found)(uintptr_t)map_get(s->found, sym->id) == FOUND_HERE : is_axis(s->func, sym));
     return NULL;
 }
 
-/* Whether the caller of a run can say all of the type's sizes, and the largest have a place in memory. */
-static bool type_is_ready(const Func *func, const Type *type)
+/* Whether the caller of a run can say all of the type's sizes, or a loop before it has found them, and the largest have a place in
+ * memory. */
+static bool type_is_ready(Sizes *s, const Type *type)
 {
-    Sizes s = {.func = func, .all = true};
     uint64_t count, bytes;
     if (type->kind != TY_TENSOR || !type_count_bound(type, &count) || !dtype_bytes(type->dtype, count, &bytes))
         return false;
-    type_bind(func->module->ctx, type, look_at_sym, &s);
-    return s.all && (type_is_static(type) || bytes <= MAX_BYTES);
+    s->all = true;
+    type_bind(s->func->module->ctx, type, look_at_sym, s);
+    return s->all && (type_is_static(type) || bytes <= MAX_BYTES);
+}
+
+/* Likewise for sizes that its attributes name. */
+static bool attrs_are_ready(Sizes *s, const Attrs *attrs)
+{
+    Context *ctx = s->func->module->ctx;
+    s->all = true;
+    for (uint32_t i = 0; attrs && i < attrs->n; i++) {
+        const AttrVal *val = &attrs->val[i];
+        if (val->kind == AK_DIM && val->u.dim)
+            dim_bind(ctx, val->u.dim, look_at_sym, s);
+        for (uint32_t d = 0; val->kind == AK_DIMS && d < val->n; d++)
+            dim_bind(ctx, val->u.dims[d], look_at_sym, s);
+    }
+    return s->all;
 }
 
 static Str type_text(const Func *func, const Type *type)
@@ -154,16 +173,18 @@ static const Dim *check_range(void *user, const Sym *sym)
     return NULL;
 }
 
-static bool input_is_ready(Context *ctx, const Func *func, uint32_t i, bool eager)
+static bool input_is_ready(Sizes *s, uint32_t i, bool eager)
 {
-    const Type *type = func->body->params.data[i]->type;
-    Sizes s = {.func = func, .all = true};
+    Context *ctx = s->func->module->ctx;
+    const Type *type = s->func->body->params.data[i]->type;
+    Str name = s->func->in_names[i];
     if (type->kind != TY_TENSOR)
-        return diag_report(ctx, 0, DIAG_driver_not_tensor, func->in_names[i]);
-    type_bind(ctx, type, check_range, &s);
-    if (!s.all || (eager && !type_is_static(type)))
-        return diag_report(ctx, 0, DIAG_driver_symbolic, func->in_names[i], type_text(func, type));
-    return type_is_ready(func, type) || diag_report(ctx, 0, DIAG_driver_range, func->in_names[i], type_text(func, type));
+        return diag_report(ctx, 0, DIAG_driver_not_tensor, name);
+    s->all = true;
+    type_bind(ctx, type, check_range, s);
+    if (!s->all || (eager && !type_is_static(type)))
+        return diag_report(ctx, 0, DIAG_driver_symbolic, name, type_text(s->func, type));
+    return type_is_ready(s, type) || diag_report(ctx, 0, DIAG_driver_range, name, type_text(s->func, type));
 }
 
 static bool may_be_negative(const Type *type)
@@ -174,27 +195,42 @@ static bool may_be_negative(const Type *type)
     return lo < 0;
 }
 
-static bool region_is_ready(Context *ctx, const Func *func, const Region *region)
+static bool region_is_ready(Sizes *s, const Region *region)
 {
+    Context *ctx = s->func->module->ctx;
+    VEC(const Sym *) here = {0};
     bool ok = true;
     REGION_FOREACH(node, region) {
+        const Sym *finds = sched_found_size(node);
+        for (uint32_t r = 0; r < node->n_region; r++)
+            ok &= region_is_ready(s, node->region[r]);
+        if (finds && !map_get(s->found, finds->id)) { /* another loop's trips are another size */
+            map_set(s->found, finds->id, (void *)(uintptr_t)FOUND_HERE);
+            vec_push(s->func->module->arena, &here, finds);
+        } else if (finds) {
+            map_set(s->found, finds->id, (void *)(uintptr_t)FOUND_INSIDE);
+        }
         for (uint32_t i = 0; i < node->n_out; i++)
             if (may_be_negative(node->out[i].type))
-                ok = diag_report(ctx, node->loc, DIAG_driver_negative, op_info[node->op].name, type_text(func, node->out[i].type));
-            else if (!type_is_ready(func, node->out[i].type))
-                ok = diag_report(ctx, node->loc, DIAG_driver_dynamic, op_info[node->op].name, type_text(func, node->out[i].type));
-        for (uint32_t r = 0; r < node->n_region; r++)
-            ok &= region_is_ready(ctx, func, node->region[r]);
+                ok = diag_report(ctx, node->loc, DIAG_driver_negative, op_info[node->op].name, type_text(s->func, node->out[i].type));
+            else if (!type_is_ready(s, node->out[i].type) || !attrs_are_ready(s, node->attr))
+                ok = diag_report(ctx, node->loc, DIAG_driver_dynamic, op_info[node->op].name, type_text(s->func, node->out[i].type));
     }
+    for (uint32_t i = 0; i < here.len; i++)
+        map_set(s->found, here.data[i]->id, (void *)(uintptr_t)FOUND_INSIDE);
     return ok;
 }
 
 static bool shapes_are_ready(Context *ctx, const Func *func, bool eager)
 {
+    Arena *tmp = arena_create(ctx);
+    Sizes s = {.func = func, .found = map_create(tmp)};
     bool ok = true;
     for (uint32_t i = 0; i < func->body->params.len; i++)
-        ok &= input_is_ready(ctx, func, i, eager);
-    return ok && region_is_ready(ctx, func, func->body);
+        ok &= input_is_ready(&s, i, eager);
+    ok = ok && region_is_ready(&s, func->body);
+    arena_destroy(tmp);
+    return ok;
 }
 
 static bool schedule_variant(Program *p, const TargetInfo *target, int64_t n_optional, bool *stopped)
@@ -267,7 +303,8 @@ Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOp
     int64_t n_optional = 0;
     bool stopped;
     Pipeline pipeline = driver_pipeline(options->pass.opt_level, options->pass.eager);
-    if (!run_passes(ctx, &unit, options, &options->pass, pipeline.tensor, &n_optional, &stopped, p))
+    if (!driver_bound_sizes(ctx, func, options->bounds, options->n_bounds) ||
+        !run_passes(ctx, &unit, options, &options->pass, pipeline.tensor, &n_optional, &stopped, p))
         return NULL;
     if (stopped)
         return p;
@@ -307,7 +344,7 @@ bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOpt
     for (uint32_t i = 0; ok && !stopped && names[i]; i++) {
         const char *const one[] = {names[i], NULL};
         if (driver_find_pass(names[i])->level != LEVEL_TENSOR && !unit.schedule) {
-            if (!shapes_are_ready(ctx, func, options->pass.eager))
+            if (!driver_bound_sizes(ctx, func, options->bounds, options->n_bounds) || !shapes_are_ready(ctx, func, options->pass.eager))
                 return false;
             unit.schedule = sched_create(ctx, module, func);
         } else if (driver_find_pass(names[i])->level == LEVEL_TENSOR && unit.schedule) {

@@ -10,13 +10,15 @@
 #include "front/front.h"
 #include "sched/sched.h"
 
-enum { DRIVER_MAX_TARGETS = 8 };
+enum { DRIVER_MAX_TARGETS = 8, DRIVER_BOUND = 1024 /* of a size that the run finds */ };
 
 typedef struct DriverOptions {
     PassOptions pass;                                 /* target is set per variant */
     const TargetInfo *target[DRIVER_MAX_TARGETS];     /* variants of one artifact, same machine */
     uint32_t n_targets;
     bool ftz;
+    const DimBinding *bounds;                         /* those with a low end of 0 bound sizes that the run finds */
+    uint32_t n_bounds;
     Blob model;                                       /* the source file, whose SHA-256 the artifact's note has; may be empty */
     uint32_t workers;                                 /* threads that generate code; 0: one per CPU. No byte depends on it */
     void (*dump)(void *user, const char *pass, const char *text); /* --print-after, --dump-after */
@@ -55,6 +57,8 @@ Func *driver_entry(Context *ctx, Module *module, const char *name);
 bool driver_also_output(Context *ctx, Func *func, const char *name);
 /* Gives the symbols of a module the sizes and ranges that options name (dims, and the shapes of func's inputs). False after reporting. */
 bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options);
+/* Every size that the run finds gets a largest value: one of the bounds, else its own, else DRIVER_BOUND with a note. */
+bool driver_bound_sizes(Context *ctx, Func *func, const DimBinding *bounds, uint32_t n);
 /* Runs passes by name on the module and, from the first one that works on a schedule, on a schedule of func for the first target.
  * *scheduled: there is one; `text` gets its text form. False after reporting. */
 bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOptions *options, const char *const *names,
@@ -62,7 +66,7 @@ bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOpt
 /* Runs the tensor-level pipeline in place. times may be NULL. False after reporting. */
 bool driver_optimize(Context *ctx, Module *module, const DriverOptions *options, Program *times);
 /* Optimises (module is changed) and generates code for every target; the module must outlive the program. Its sizes are numbers, or
- * of symbols with a range that are axes of inputs: then every run says what they are.
+ * of symbols with a range that are axes of inputs (every run says what they are) or that loops find (the run says).
  * NULL after reporting. */
 Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOptions *options);
 void driver_destroy(Program *program);

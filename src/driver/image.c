@@ -282,7 +282,7 @@ static const ArtStep *steps(Arena *arena, const Schedule *s)
     for (uint32_t i = 0; i < s->steps.len; i++) {
         const Step *step = &s->steps.data[i];
         uint32_t flags = (step->go ? ART_STEP_GO : 0) | (step->trip ? ART_STEP_TRIP : 0) | (step->cut ? ART_STEP_CUT : 0);
-        list[i] = (ArtStep){kind[step->kind], step->group, step->target, step->depth, flags, step->node->id, step->bound,
+        list[i] = (ArtStep){kind[step->kind], step->group, step->target, step->depth, flags, step->node->id, step->size, step->bound,
                             word(step->counter), word(step->go), word(step->trip)};
     }
     return list;
@@ -454,7 +454,8 @@ void driver_make_image(Program *p, Arena *arena, ArtImage *image)
     entry->outputs = values(&sizes, p->func->out_names, out, entry->n_outputs);
     entry->sizes = sizes.list.data;
     entry->n_sizes = sizes.list.len;
-    entry->n_symbols = s->n_syms;
+    entry->n_symbols = s->n_told;
+    entry->n_found = s->n_syms - s->n_told;
     image->entries = entry;
     image->n_entries = 1;
     for (uint32_t i = 0; i < p->n_variants; i++)

@@ -26,32 +26,10 @@ typedef struct Owner {
 
 /* ---- sizes ---------------------------------------------------------------------------------------------------- */
 
-typedef struct OnlySym {
-    const Sym *sym;
-    uint32_t n;
-} OnlySym;
-
-static const Dim *note_sym(void *user, const Sym *sym)
-{
-    OnlySym *only = user;
-    if (only->sym != sym)
-        only->n++;
-    only->sym = sym;
-    return NULL;
-}
-
-/* The symbol that the dim consists of, or NULL. */
-static const Sym *lone_sym(Context *ctx, const Dim *dim)
-{
-    OnlySym only = {0};
-    dim_bind(ctx, dim, note_sym, &only);
-    return only.n == 1 && dim_sym(ctx, only.sym) == dim ? only.sym : NULL;
-}
-
 static bool bind_size(EvalCtx *ec, const Dim *dim, int64_t size)
 {
     EvalScope *scope = ec->driver;
-    const Sym *sym = lone_sym(ec->ctx, dim);
+    const Sym *sym = dim_as_sym(dim);
     if (!sym)
         return true;
     if (!sym->unbacked && (size < sym->lo || size > sym->hi))

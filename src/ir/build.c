@@ -111,8 +111,11 @@ Sym *module_sym(Module *module, Str name, int64_t lo, int64_t hi)
 Sym *module_replace_sym(Module *module, const Sym *sym, int64_t lo, int64_t hi)
 {
     for (uint32_t i = 0; i < module->syms.len; i++)
-        if (module->syms.data[i] == sym)
-            return module->syms.data[i] = new_sym(module, sym->name, lo, hi);
+        if (module->syms.data[i] == sym) {
+            module->syms.data[i] = new_sym(module, sym->name, lo, hi);
+            module->syms.data[i]->unbacked = sym->unbacked;
+            return module->syms.data[i];
+        }
     ig_bug(module->ctx, "symbol '%s' is of another module", sym->name);
 }
 

@@ -263,6 +263,12 @@ static const Atom *lone_atom(const Term *term, AtomKind kind)
     return product->n == 1 && product->atom[0]->kind == (uint32_t)kind ? product->atom[0] : NULL;
 }
 
+const Sym *dim_as_sym(const Dim *dim)
+{
+    const Atom *atom = dim->n == 1 && dim->constant == 0 && dim->term[0].factor == 1 ? lone_atom(&dim->term[0], ATOM_SYM) : NULL;
+    return atom ? atom->sym : NULL;
+}
+
 /* k*c*(x/c) + k*(x mod c) -> k*x; the sum itself if there is no such pair. */
 static const Dim *join_div_mod(Context *ctx, const Dim *sum)
 {

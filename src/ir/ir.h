@@ -57,6 +57,7 @@ const Dim *dim_min(Context *ctx, const Dim *a, const Dim *b);
 const Dim *dim_max(Context *ctx, const Dim *a, const Dim *b);
 bool dim_is_valid(const Dim *dim);
 bool dim_is_const(const Dim *dim, int64_t *value); /* value may be NULL */
+const Sym *dim_as_sym(const Dim *dim);             /* the symbol that it is, or NULL */
 void dim_range(const Dim *dim, int64_t *lo, int64_t *hi); /* conservative */
 Tri dim_eq(const Dim *a, const Dim *b);
 Tri dim_le(const Dim *a, const Dim *b);

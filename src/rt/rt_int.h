@@ -43,6 +43,12 @@ bool rt_hash_matches(const uint8_t *file, uint64_t size);
 igata_status rt_check_run(const igata_model *model, size_t entry, void *const io[], const void *workspace,
                           const void *state);
 
+/* The status that an error word stands for. */
+static inline igata_status rt_status(uint64_t error)
+{
+    return !error ? IGATA_OK : (error & 0xff) == ART_ERROR_STEPS ? IGATA_E_BOUND : IGATA_E_INDEX;
+}
+
 static inline ArtKernelFn *rt_kernel(const igata_model *model, uint32_t kernel)
 {
     union {
@@ -89,6 +95,7 @@ typedef struct RtControl {
     int64_t count[ART_MAX_DEPTH], limit[ART_MAX_DEPTH];
 } RtControl;
 
+void rt_control_begin(RtControl *control, const RtRun *run, const ArtRecEntry *entry);
 /* Takes the steps that lie before `phase`: the phase to run now, n_phases at the end. An error of a step goes to *error, if that
  * is 0. */
 uint32_t rt_control(RtControl *control, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,

@@ -128,7 +128,7 @@ igata_status igata_job_begin(igata_job *job, const igata_model *model, size_t en
     job->run = (RtRun){model, io, workspace, state};
     atomic_store_explicit(&job->error, 0, memory_order_relaxed);
     atomic_store_explicit(&job->phases, model->phases + job->body->first_phase, memory_order_release);
-    job->control.step = 0;
+    rt_control_begin(&job->control, &job->run, job->entry);
     atomic_store_explicit(&job->cur, next_phase(job, tag, 0), memory_order_release);
     return IGATA_OK;
 }
@@ -243,7 +243,7 @@ igata_status igata_work(igata_job *job, unsigned slot)
     }
     if (w.fp_now != w.fp_old)
         rt_fp_write(w.fp_old);
-    return atomic_load_explicit(&job->error, memory_order_relaxed) ? IGATA_E_INDEX : IGATA_OK;
+    return rt_status(atomic_load_explicit(&job->error, memory_order_relaxed));
 }
 
 uint64_t igata_job_error(const igata_job *job)

@@ -27,6 +27,7 @@ const char *igata_status_text(igata_status status)
         [IGATA_E_BUSY] = "the job still runs",
         [IGATA_E_THREADS] = "too many threads, or they cannot be started",
         [IGATA_E_SIZE] = "a size is outside its range, or not what another input says",
+        [IGATA_E_BOUND] = "a loop needs more trips than the bound for which the artifact was compiled (--bound), or does not end",
     };
     return status >= 0 && status < IGATA_STATUS_COUNT ? texts[status] : "unknown status";
 }
@@ -86,7 +87,8 @@ igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entr
                         .phases = body->n_phases,
                         .workspace_bytes = body->workspace_bytes,
                         .scratch_bytes = body->scratch_bytes,
-                        .sizes = e->n_symbols};
+                        .sizes = e->n_symbols,
+                        .found = e->n_found};
     return give(info, &full, sizeof full);
 }
 
@@ -147,7 +149,7 @@ static int64_t dim_of(const igata_model *model, const ArtRecValue *v, uint32_t a
 igata_status igata_size_info(const igata_model *model, size_t entry, size_t index, igata_size *info)
 {
     const ArtRecEntry *e = find_entry(model, entry);
-    if (!e || !info || index >= e->n_symbols)
+    if (!e || !info || index >= (size_t)e->n_symbols + e->n_found)
         return IGATA_E_ARGUMENT;
     const ArtRecSize *size = ART_TABLE(model->h, sizes, ArtRecSize) + e->first_size + index;
     igata_size full = {.name = art_text(model->h, size->name), .lo = size->lo, .hi = size->hi};
@@ -158,11 +160,12 @@ igata_status igata_sizes(const igata_model *model, size_t entry, const int64_t *
 {
     const ArtRecEntry *e = find_entry(model, entry);
     int64_t size[ART_MAX_SIZES];
-    if (!e || (e->n_inputs && !shapes) || (e->n_symbols && !sizes))
+    uint32_t n = e ? e->n_symbols + e->n_found : 0;
+    if (!e || (e->n_inputs && !shapes) || (n && !sizes))
         return IGATA_E_ARGUMENT;
     const ArtRecValue *values = &model->values[e->first_value];
-    for (uint32_t s = 0; s < e->n_symbols; s++)
-        sizes[s] = -1;
+    for (uint32_t s = 0; s < n; s++)
+        sizes[s] = s < e->n_symbols ? -1 : 0;
     for (uint32_t i = 0; i < e->n_inputs; i++)
         for (uint32_t d = 0; d < values[i].rank; d++) {
             uint32_t record = ART_TABLE(model->h, dim_sizes, uint32_t)[values[i].first_dim + d];
@@ -182,7 +185,7 @@ igata_status igata_shape(const igata_model *model, size_t entry, size_t index, c
 {
     const ArtRecEntry *e = find_entry(model, entry);
     int64_t size[ART_MAX_SIZES];
-    if (!e || index >= (size_t)e->n_inputs + e->n_outputs || !dims || (e->n_symbols && !sizes))
+    if (!e || index >= (size_t)e->n_inputs + e->n_outputs || !dims || (e->n_symbols + e->n_found && !sizes))
         return IGATA_E_ARGUMENT;
     if (!art_find_sizes(model->h, e, sizes, size))
         return IGATA_E_SIZE;
@@ -207,7 +210,7 @@ size_t igata_workspace(const igata_model *model, size_t entry, unsigned threads)
 static igata_status check_sizes(const igata_model *model, const ArtRecEntry *e, const int64_t *sizes)
 {
     const ArtRecSize *size = ART_TABLE(model->h, sizes, ArtRecSize) + e->first_size;
-    if (e->n_symbols && !sizes)
+    if (!sizes && e->n_symbols + e->n_found)
         return IGATA_E_NULL;
     if ((uintptr_t)sizes % sizeof *sizes)
         return IGATA_E_ALIGN;
@@ -224,9 +227,9 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
         return IGATA_E_ARGUMENT;
     const ArtRecEntry *e = &model->entries[entry];
     const ArtRecBody *body = &model->bodies[entry];
-    uint32_t n = e->n_inputs + e->n_outputs;
+    uint32_t n = e->n_inputs + e->n_outputs, n_sizes = e->n_symbols + e->n_found;
     uintptr_t all = (uintptr_t)workspace | (uintptr_t)state;
-    if (n + e->n_symbols && !io)
+    if (n + n_sizes && !io)
         return IGATA_E_NULL;
     for (uint32_t i = 0; i < n; i++) {
         if (!io[i])
@@ -235,17 +238,30 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
     }
     if ((!workspace && (body->workspace_bytes || body->scratch_bytes)) || (!state && model->h->state_bytes))
         return IGATA_E_NULL;
-    return all % ART_ALIGN ? IGATA_E_ALIGN : check_sizes(model, e, e->n_symbols ? io[n] : NULL);
+    return all % ART_ALIGN ? IGATA_E_ALIGN : check_sizes(model, e, n_sizes ? io[n] : NULL);
 }
 
-/* Whether a loop goes round; makes its count visible to kernels. */
-static bool goes_on(RtControl *c, const ArtRecStep *s, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body)
+/* Whether a loop goes round at its LOOP or NEXT `s`; makes its count visible to kernels, and what it has found. */
+static bool goes_on(RtControl *c, const ArtRecStep *s, const ArtRecStep *loop, const RtRun *run, const ArtRecEntry *entry,
+                    const ArtRecBody *body, uint64_t *error)
 {
-    if (c->count[s->depth] >= c->limit[s->depth] ||
-        (s->flags & ART_STEP_GO && !*(const uint8_t *)rt_address(run, entry, body, &s->go, 0)))
-        return false;
-    memcpy(rt_address(run, entry, body, &s->counter, 0), &c->count[s->depth], sizeof c->count[s->depth]);
-    return true;
+    int64_t count = c->count[s->depth];
+    bool wants = count < c->limit[s->depth] && (!(s->flags & ART_STEP_GO) || *(const uint8_t *)rt_address(run, entry, body, &s->go, 0));
+    bool goes = wants && count < loop->bound;
+    if (wants && !goes && loop->flags & ART_STEP_CUT && *error == 0)
+        *error = (uint64_t)loop->node << 8 | ART_ERROR_STEPS;
+    if (loop->size)
+        ((int64_t *)run->io[entry->n_inputs + entry->n_outputs])[loop->size - 1] = count + goes;
+    if (goes)
+        memcpy(rt_address(run, entry, body, &s->counter, 0), &count, sizeof count);
+    return goes;
+}
+
+void rt_control_begin(RtControl *c, const RtRun *run, const ArtRecEntry *entry)
+{
+    c->step = 0;
+    for (uint32_t i = 0; i < entry->n_found; i++) /* those that no step of this run reaches are 0 */
+        ((int64_t *)run->io[entry->n_inputs + entry->n_outputs])[entry->n_symbols + i] = 0;
 }
 
 uint32_t rt_control(RtControl *c, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,
@@ -264,19 +280,14 @@ uint32_t rt_control(RtControl *c, const RtRun *run, const ArtRecEntry *entry, co
             break;
         case ART_STEP_LOOP:
             c->count[s->depth] = 0;
-            c->limit[s->depth] = s->bound;
-            if (s->flags & ART_STEP_TRIP) {
-                int64_t trip;
-                memcpy(&trip, rt_address(run, entry, body, &s->trip, 0), sizeof trip);
-                c->limit[s->depth] = trip < s->bound ? trip : s->bound;
-            }
-            straight = goes_on(c, s, run, entry, body);
+            c->limit[s->depth] = INT64_MAX;
+            if (s->flags & ART_STEP_TRIP)
+                memcpy(&c->limit[s->depth], rt_address(run, entry, body, &s->trip, 0), sizeof c->limit[s->depth]);
+            straight = goes_on(c, s, s, run, entry, body, error);
             break;
         case ART_STEP_NEXT:
-            if (++c->count[s->depth] == step[s->target].bound && step[s->target].flags & ART_STEP_CUT && *error == 0 &&
-                (!(s->flags & ART_STEP_GO) || *(const uint8_t *)rt_address(run, entry, body, &s->go, 0)))
-                *error = (uint64_t)step[s->target].node << 8 | ART_ERROR_STEPS;
-            straight = !goes_on(c, s, run, entry, body);
+            c->count[s->depth]++;
+            straight = !goes_on(c, s, &step[s->target], run, entry, body, error);
             break;
         default:
             break;
@@ -312,7 +323,7 @@ static inline __attribute__((always_inline)) igata_status run_phases(const igata
     const ArtRecEntry *e = &model->entries[entry];
     RtControl control;
     unsigned old = rt_fp_enter(model->fp_mode);
-    control.step = 0;
+    rt_control_begin(&control, &run, e);
     uint64_t mark = times ? now_ns() : 0;
     for (uint32_t i = 0; (i = rt_control(&control, &run, e, body, i, &word)) < body->n_phases; i++) {
         rt_resolve(&run, e, body, &phases[i], 0, bufs);
@@ -327,7 +338,7 @@ static inline __attribute__((always_inline)) igata_status run_phases(const igata
     rt_fp_leave(old, model->fp_mode);
     if (error)
         *error = word;
-    return word ? IGATA_E_INDEX : IGATA_OK;
+    return rt_status(word);
 }
 
 igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,

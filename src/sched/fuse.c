@@ -635,8 +635,12 @@ static void emit_if(Fuse *f, const Node *node, bool fused)
 static void emit_loop(Fuse *f, const Node *node, bool fused)
 {
     const Region *body = node->region[0];
-    bool fixed, scans = node_int(node, AN_n_scanned) > 0;
-    Step step = {STEP_LOOP, .node = node, .bound = control_trips(node, &fixed), .cut = !node->in[0].val && !scans};
+    bool fixed;
+    Step step = {STEP_LOOP, .node = node};
+    const Sym *size = sched_found_size(node);
+    step.bound = control_trips(node, &fixed, &step.cut);
+    for (uint32_t i = 0; i < f->s->n_syms && !step.size; i++)
+        step.size = f->s->syms[i] == size ? i + 1 : 0;
     step.counter = sched_storage_add(f->s, body->params.data[0]);
     step.go = control_word(f->s, node->in[1].val);
     step.trip = control_word(f->s, node->in[0].val);

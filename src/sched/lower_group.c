@@ -278,10 +278,17 @@ static const Expr *param_at(Lower *l, const Val *origin, const Val *counter, con
     const Expr *element[IR_MAX_RANK];
     if (!counter)
         return value_at(l, origin, index);
-    element[0] = trip_index(l, counter, type_bound(origin->type, 0));
+    const Expr *size = size_of(l, origin->type, 0), *outer = l->mask;
+    element[0] = trip_index(l, counter, size->hi);
     for (uint32_t i = 1; i < origin->type->rank; i++)
         element[i] = index[i - 1];
-    return value_at(l, origin, element);
+    if (size->lo >= 1) /* no trip goes behind the last element, but that cannot be proven of a word in memory */
+        element[0] = lx_min(l->k, element[0], lx_add(l->k, size, lx_int(l->k, -1)));
+    else
+        l->mask = lx_and(l->k, outer, lx_lt(l->k, element[0], size));
+    const Expr *value = value_at(l, origin, element);
+    l->mask = outer;
+    return value;
 }
 
 static const Expr *compute_at(Lower *l, const Val *val, const Expr *const *index)
@@ -393,7 +400,8 @@ static void store_value(Lower *l, const Node *node, const Expr *const *index, bo
             element[1 + i] = index[i];
         if (stack)
             element[0] = trip_index(l, stack, buf->dim[0]);
-        append(l, ls_store(l->k, buf, stack ? element : index, value, NULL));
+        const Expr *inside = stack && buf->size ? lx_lt(l->k, element[0], buf->size[0]) : NULL; /* always true, see goes_on of rt */
+        append(l, ls_store(l->k, buf, stack ? element : index, value, inside));
         if (stage)
             map_set(l->staged, node->id, buf);
     } else if (stage) {

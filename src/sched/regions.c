@@ -32,6 +32,23 @@ static LoopForm form_of(const Node *loop)
     return f;
 }
 
+static const Dim *clear_if_known(void *user, const Sym *sym)
+{
+    const Sym **found = user;
+    *found = *found == sym ? NULL : *found;
+    return NULL;
+}
+
+const Sym *sched_found_size(const Node *node)
+{
+    const Sym *sym = NULL;
+    if (is_loop(node) && node->n_out > form_of(node).n_carried)
+        sym = dim_as_sym(node->out[node->n_out - 1].type->dim[0]);
+    for (uint32_t i = 2; sym && i < node->n_in; i++) /* of an operand: it was found before */
+        type_bind(node->parent->module->ctx, ir_in(node, i)->type, clear_if_known, &sym);
+    return sym && sym->unbacked ? sym : NULL;
+}
+
 const Val *control_origin(const Val *val, const Val **counter)
 {
     *counter = NULL;
@@ -99,11 +116,28 @@ static void copy_word(Schedule *s, Node *node, uint32_t i)
         copy_operand(s, node, i);
 }
 
+/* A loop over scanned operands whose length only the run knows: it is the trip count. */
+static void add_trip(Schedule *s, Node *loop)
+{
+    LoopForm f = form_of(loop);
+    const Dim *trips = NULL;
+    for (uint32_t i = 0; i < f.n_scanned; i++) {
+        const Dim *size = ir_in(loop, 2 + f.n_carried + i)->type->dim[0];
+        trips = trips ? dim_min(s->ctx, trips, size) : size;
+    }
+    if (loop->in[0].val || !trips || dim_is_const(trips, NULL))
+        return;
+    Builder b = ir_before_node(loop, loop->loc);
+    AttrVal attr = attr_dim(trips);
+    ir_set_in(loop, 0, op_emit(&b, OP_dimval, NULL, 0, &attr, 1));
+}
+
 static void add_loop_copies(Schedule *s, Node *loop)
 {
     LoopForm f = form_of(loop);
     Node *yield = loop->region[0]->last;
     const Val *counter;
+    add_trip(s, loop);
     for (uint32_t i = 0; i < 2; i++)
         if (loop->in[i].val)
             copy_word(s, loop, i);
@@ -224,11 +258,12 @@ bool control_is_true(const Val *val)
 
 static bool is_false(const Val *val) { return is_known(val) && !control_is_true(val); }
 
-int64_t control_trips(const Node *loop, bool *fixed)
+int64_t control_trips(const Node *loop, bool *fixed, bool *cut)
 {
     LoopForm f = form_of(loop);
     int64_t most = INT64_MAX;
     const Val *counter, *trip = loop->in[0].val, *again = loop->region[0]->last->in[0].val;
+    const Sym *found = sched_found_size(loop);
     const Weight *weight = trip ? val_const(control_origin(trip, &counter)) : NULL;
     *fixed = control_is_true(loop->in[1].val) && control_is_true(again);
     if (weight)
@@ -243,10 +278,23 @@ int64_t control_trips(const Node *loop, bool *fixed)
         most = 0;
     else if (is_false(again))
         most = most < 1 ? most : 1;
-    if (most == INT64_MAX && trip)
-        return most;
     *fixed &= most < INT64_MAX;
-    return most < INT64_MAX ? most : MOST_STEPS;
+    int64_t limit = found ? found->hi : trip ? INT64_MAX : MOST_STEPS;
+    *cut = limit < most;
+    return *cut ? limit : most;
+}
+
+/* Whether the trips of a loop are as many as the dim says. */
+static bool gives_size(Context *ctx, const Node *loop, const Dim *dim)
+{
+    uint32_t count = 0;
+    const Sym *found = sched_found_size(loop);
+    const Val *counter, *again = loop->region[0]->last->in[0].val;
+    const Dim *const *trip = loop->in[0].val ? op_content(control_origin(loop->in[0].val, &counter), &count) : NULL;
+    if (found && dim == dim_sym(ctx, found))
+        return true;
+    return count == 1 && control_is_true(loop->in[1].val) && control_is_true(again) &&
+           dim_eq(dim, dim_max(ctx, trip[0], dim_const(ctx, 0))) == TRI_YES;
 }
 
 bool control_is_ready(Schedule *s, const Node *node, bool eager)
@@ -260,13 +308,12 @@ bool control_is_ready(Schedule *s, const Node *node, bool eager)
     if (!is_loop(node))
         return true;
     LoopForm f = form_of(node);
-    bool fixed;
-    int64_t most = control_trips(node, &fixed);
-    for (uint32_t i = 0; i < f.n_scanned; i++)
-        if (!dim_is_const(ir_in(node, 2 + f.n_carried + i)->type->dim[0], NULL))
-            return lower_fail(&args, "how often it scans is known at the call only");
-    for (uint32_t i = f.n_carried; i < node->n_out; i++)
-        if (!fixed || !dim_is_const(node->out[i].type->dim[0], NULL) || type_dim(node->out[i].type, 0) != most)
-            return lower_fail(&args, "how many elements it stacks depends on the run");
+    bool fixed, cut;
+    int64_t most = control_trips(node, &fixed, &cut), size;
+    for (uint32_t i = f.n_carried; i < node->n_out; i++) {
+        const Dim *dim = node->out[i].type->dim[0];
+        if (dim_is_const(dim, &size) ? size != most || (!fixed && most) : !gives_size(s->ctx, node, dim))
+            return lower_fail(&args, "how many elements it stacks depends on the run, but not its type");
+    }
     return true;
 }

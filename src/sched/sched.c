@@ -100,11 +100,24 @@ static const Dim *note_sym(void *user, const Sym *sym)
     return NULL;
 }
 
+static void find_syms_of_run(Syms *syms, const Region *body)
+{
+    REGION_FOREACH(node, body) {
+        const Sym *sym = sched_found_size(node);
+        if (sym)
+            note_sym(syms, sym);
+        for (uint32_t r = 0; r < node->n_region; r++)
+            find_syms_of_run(syms, node->region[r]);
+    }
+}
+
 static void find_syms(Schedule *s)
 {
     Syms syms = {.arena = s->arena};
     for (uint32_t i = 0; i < s->func->body->params.len; i++)
         type_bind(s->ctx, s->func->body->params.data[i]->type, note_sym, &syms);
+    s->n_told = syms.list.len;
+    find_syms_of_run(&syms, s->func->body);
     s->syms = syms.list.data;
     s->n_syms = syms.list.len;
 }
@@ -281,6 +294,8 @@ static void print_steps(Text *text, const Schedule *s)
             text_addf(text, " %%%s < %" PRId64, step->counter->name, step->bound);
             if (step->trip)
                 text_addf(text, ", %%%s", step->trip->name);
+            if (step->size)
+                text_addf(text, " -> %s", s->syms[step->size - 1]->name);
         }
         text_addf(text, ", else behind step %u\n", step->target);
     }

@@ -74,8 +74,9 @@ typedef struct Step {
     uint32_t group;         /* goes before this one */
     uint32_t target, depth; /* the step it leads behind; constructs around it */
     Storage *counter, *go, *trip; /* NULL: none */
+    uint32_t size;          /* 0, or 1 + number of the symbol that the trips of the loop are */
     int64_t bound;          /* of trips */
-    bool cut;               /* to reach the bound is an error */
+    bool cut;               /* to need more is an error */
 } Step;
 
 struct Schedule {
@@ -83,8 +84,8 @@ struct Schedule {
     Arena *arena;
     Module *module;
     Func *func;
-    const Sym *const *syms; /* that the inputs' sizes have, in order of appearance: what a run is told */
-    uint32_t n_syms;
+    const Sym *const *syms; /* that the inputs' sizes have, in order of appearance: what a run is told; then those it finds */
+    uint32_t n_told, n_syms;
     VEC(Group *) groups;
     VEC(Step) steps;
     VEC(Storage *) storages;
@@ -98,8 +99,10 @@ struct Schedule {
     uint64_t peak_bytes, lower_bound_bytes;
 };
 
-/* An entry function, composites expanded; a size is a number or an expression of symbols that the inputs' sizes have. The module
- * must outlive the schedule. */
+/* The symbol that a loop's trips give a value: the first size of what it stacks. NULL: it has another size, or is no loop. */
+const Sym *sched_found_size(const Node *node);
+/* An entry function, composites expanded; a size is a number or an expression of symbols that the inputs' sizes have, or that loops
+ * before it find. The module must outlive the schedule. */
 Schedule *sched_create(Context *ctx, Module *module, Func *func);
 void sched_destroy(Schedule *schedule);
 void sched_print(Text *text, const Schedule *schedule);  /* groups, storages, plan, kernels */

@@ -35,7 +35,8 @@ bool control_is_last(const Node *node);
 bool control_is_ready(Schedule *s, const Node *node, bool eager);
 bool control_is_true(const Val *val); /* known to be; absent: true */
 Storage *control_word(Schedule *s, const Val *val); /* a condition or a trip count; NULL: known or absent */
-int64_t control_trips(const Node *loop, bool *fixed); /* the most; fixed: exactly so many */
+/* The most trips; fixed: exactly so many; cut: the loop may need more, which is an error. */
+int64_t control_trips(const Node *loop, bool *fixed, bool *cut);
 
 /* views.c */
 bool storage_is_view_at(const Storage *st, const Storage *base, int64_t at); /* st may be NULL */

@@ -8,9 +8,10 @@
 #include "support/unit.h"
 
 #include <stdio.h>
+#include <math.h>
 #include <string.h>
 
-enum { MAX_IO = 8, ROUNDS = 4 };
+enum { MAX_IO = 16, ROUNDS = 4 };
 
 typedef struct Case {
     const char *name, *text;
@@ -103,6 +104,40 @@ static const Case cases[] = {
      "    (%i : s64[], %q : f32[2,5], %r : f32[5]) %t = add %q, %q : f32[2,5] %t98 = const {weight=@yes} : bool[] yield %t98, %t, %r }\n"
      "  %i = loop %n, %no, %n {n_carried=1, n_scanned=0} : s64[] { (%j : s64[], %q : s64[]) %t99 = const {weight=@yes} : bool[] yield %t99, %j }\n"
      "  yield %a, %b, %c, %d, %i, %s\n}\n"},
+    /* no trip, or one, because a condition is false and not because of the bound for loops without a trip count */
+    {"once",
+     "weight @no : bool[] = [false]\n"
+     "entry func @main(%x : f32[3] \"x\") -> (\"a\", \"b\") {\n"
+     "  %no = const {weight=@no} : bool[]\n"
+     "  %a = loop _, _, %x {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %s : f32[3]) %t = neg %s : f32[3] %f = const {weight=@no} : bool[] yield %f, %t }\n"
+     "  %b = loop _, %no, %x {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %s : f32[3]) %t = neg %s : f32[3] %f = const {weight=@no} : bool[] yield %f, %t }\n"
+     "  yield %a, %b\n}\n"},
+    /* the run decides how much is stacked: by a trip count, by a condition, or both; all that may read such a value, a second loop among it */
+    {"found",
+     "sym u0 in [0, 7] unbacked\nsym u1 in [0, 9] unbacked\nsym u2 in [0, 7] unbacked\n"
+     "weight @yes : bool[] = [true]\nweight @few : f32[] = [5]\n"
+     "weight @w : f32[4,3] = [0.1, -0.2, 0.3, 0.1, 0.5, -0.1, 0.2, 0.1, -0.1, 0.2, 0.3, 0.4]\n"
+     "entry func @main(%n : s64[] \"n\", %go : bool[] \"go\", %x : f32[4] \"x\") -> (\"a\", \"b\", \"c\", \"s\", \"t\", \"d\", \"f\", \"m\", \"r\", \"e\", \"z\") {\n"
+     "  %few = const {weight=@few} : f32[] %w = const {weight=@w} : f32[4,3]\n"
+     "  %l, %a, %i4 = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[4], f32[u0,4], s64[u0] {\n"
+     "    (%i : s64[], %p : f32[4]) %q = add %p, %p : f32[4] %t1 = const {weight=@yes} : bool[] yield %t1, %q, %q, %i }\n"
+     "  %k, %b = loop _, %go, %x, %few {n_carried=1, n_scanned=0} : f32[4], f32[u1,4] {\n"
+     "    (%i : s64[], %p : f32[4], %top : f32[]) %f0 = cast %i {dtype=f32} : f32[] %f1 = reshape %f0 {shape=[1]} : f32[1] %q = add %p, %f1 : f32[4]\n"
+     "    %on = lt %f0, %top : bool[] yield %on, %q, %p }\n"
+     "  %c = concat %a, %b {axis=0} : f32[u0 + u1,4]\n"
+     "  %s = reduce %a {axes=[0], kind=\"sum\"} : f32[1,4]\n"
+     "  %t = transpose %a {perm=[1,0]} : f32[4,u0]\n"
+     "  %d = dot %a, %w {lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]} : f32[u0,3]\n"
+     "  %f = reshape %a {shape=[4*u0]} : f32[4*u0]\n"
+     "  %m = dimval {dim=u0 + 2*u1} : s64[]\n"
+     "  %r, %e = loop _, _, %x, %a, %i4 {n_carried=1, n_scanned=2} : f32[4], f32[u0] {\n"
+     "    (%i : s64[], %p : f32[4], %row : f32[4], %j : s64[]) %q = mul %p, %row : f32[4]\n"
+     "    %z, %in = loop %j, _, %q {n_carried=1, n_scanned=0} : f32[4], f32[u2,4] {\n"
+     "      (%h : s64[], %g : f32[4]) %o = add %g, %g : f32[4] %t2 = const {weight=@yes} : bool[] yield %t2, %o, %o }\n"
+     "    %v = reduce %in {axes=[0,1], kind=\"sum\"} : f32[1,1] %v0 = reshape %v {shape=[]} : f32[]\n"
+     "    %t3 = const {weight=@yes} : bool[] yield %t3, %z, %v0 }\n"
+     "  %z = if %go, %a : f32[u0,4] { (%p : f32[u0,4]) %y = relu %p : f32[u0,4] yield %y } { (%p : f32[u0,4]) %y = neg %p : f32[u0,4] yield %y }\n"
+     "  yield %a, %b, %c, %s, %t, %d, %f, %m, %r, %e, %z\n}\n"},
 };
 /* clang-format on */
 
@@ -208,12 +243,117 @@ static void test_cut(void **state)
     _Alignas(64) uint8_t workspace[4096];
     uint64_t error = 0;
     assert_true(igata_workspace(model, 0, 1) <= sizeof workspace);
-    assert_int_equal(igata_run_report(model, 0, (void *[]){x, y}, workspace, NULL, &error), IGATA_E_INDEX);
+    assert_int_equal(igata_run_report(model, 0, (void *[]){x, y}, workspace, NULL, &error), IGATA_E_BOUND);
     assert_int_equal(error, f.error[0]);
     assert_non_null(igata_error_node(model, error));
     igata_close(model);
     driver_destroy(p);
     ctx_destroy(f.ctx);
+}
+
+/* ---- sizes that the run finds --------------------------------------------------------------------------------------- */
+
+static const char stack_text[] = "sym u0 in [0, 2147483647] unbacked\nweight @yes : bool[] = [true]\n"
+                                 "entry func @main(%n : s64[] \"n\", %x : f32[4] \"x\") -> (\"y\", \"trace\") {\n"
+                                 "  %y, %t = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[4], f32[u0,4] {\n"
+                                 "    (%i : s64[], %a : f32[4]) %b = add %a, %a : f32[4] %t = const {weight=@yes} : bool[] yield %t, %b, %a }\n"
+                                 "  yield %y, %t\n}\n";
+
+static void check_trips(igata_model *model, int64_t trips, int64_t bound)
+{
+    igata_entry entry = {.size = sizeof entry};
+    igata_value value = {.size = sizeof value};
+    igata_size size = {.size = sizeof size};
+    int64_t sizes[1] = {-1}, dims[2];
+    assert_int_equal(igata_entry_info(model, 0, &entry), IGATA_OK);
+    assert_int_equal(entry.sizes, 0);
+    assert_int_equal(entry.found, 1);
+    assert_int_equal(igata_size_info(model, 0, 0, &size), IGATA_OK);
+    assert_int_equal(size.hi, bound);
+    assert_int_equal(igata_io_info(model, 0, 3, &value), IGATA_OK);
+    assert_true(value.dims[0] == -1 && value.bounds[0] == bound && value.bytes == (size_t)bound * 16);
+    _Alignas(64) int64_t n[8] = {trips};
+    _Alignas(64) float x[16] = {1, 2, 3, 4}, y[16];
+    _Alignas(64) uint8_t workspace[1024];
+    static _Alignas(64) float trace[4 * DRIVER_BOUND + 32];
+    memset(trace, 0xA5, sizeof trace);
+    uint64_t error = 0;
+    assert_true(igata_workspace(model, 0, 1) <= sizeof workspace);
+    assert_int_equal(igata_run_report(model, 0, (void *[]){n, x, y, trace, NULL}, workspace, NULL, &error), IGATA_E_NULL);
+    igata_status status = igata_run_report(model, 0, (void *[]){n, x, y, trace, sizes}, workspace, NULL, &error);
+    assert_int_equal(status, trips > bound ? IGATA_E_BOUND : IGATA_OK);
+    if (status != IGATA_OK)
+        assert_string_equal(igata_error_node(model, error), "line4");
+    int64_t rows = trips < 0 ? 0 : trips < bound ? trips : bound;
+    assert_int_equal(igata_shape(model, 0, 3, sizes, dims), IGATA_OK);
+    assert_true(dims[0] == rows && dims[1] == 4);
+    for (int64_t i = 0; i < 4 * rows; i++)
+        assert_true(trace[i] == ldexpf((float)(i % 4 + 1), (int)(i / 4)));
+    for (const uint8_t *p = (const uint8_t *)(trace + 4 * rows); p < (const uint8_t *)trace + sizeof trace; p++)
+        assert_int_equal(*p, 0xA5);
+}
+
+static void test_bound(void **state)
+{
+    (void)state;
+    const TargetInfo *host = cgen_host_target();
+    if (!host)
+        skip();
+    for (int64_t bound = 5; bound <= DRIVER_BOUND; bound += DRIVER_BOUND - 5) {
+        Fixture f = begin(stack_text);
+        DimBinding given[2] = {{.name = str_intern(f.ctx, "u1"), .hi = 3}, {.name = str_intern(f.ctx, "u0"), .hi = bound}};
+        DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {host}, .n_targets = 1, .bounds = given,
+                                 .n_bounds = bound == DRIVER_BOUND ? 1 : 2};
+        Program *p = driver_compile(f.ctx, f.module, f.func, &options);
+        assert_true(p && driver_write(p, "stack.so"));
+        assert_int_equal(diag_count(f.ctx), bound == DRIVER_BOUND); /* the default is said */
+        igata_model *model;
+        assert_int_equal(igata_open("stack.so", NULL, &model), IGATA_OK);
+        const int64_t trips[] = {-1, 0, 1, bound - 1, bound, bound + 1, INT64_MAX};
+        for (size_t i = 0; i < IG_COUNT(trips); i++)
+            check_trips(model, trips[i], bound);
+        igata_close(model);
+        driver_destroy(p);
+        ctx_destroy(f.ctx);
+    }
+}
+
+/* A size of a loop inside of a region is unknown behind it; one that two loops would find, or none, is no size. */
+static void test_refused(void **state)
+{
+    (void)state;
+    static const char *const body[] = {
+        "%y = if %go, %n, %x : f32[u0] {\n"
+        "    (%m : s64[], %v : f32[]) %w, %s = loop %m, _, %v {n_carried=1, n_scanned=0} : f32[], f32[u0] {\n"
+        "      (%i : s64[], %a : f32[]) %t = const {weight=@yes} : bool[] yield %t, %a, %a } yield %s }\n"
+        "  { (%m : s64[], %v : f32[]) %w, %s = loop %m, _, %v {n_carried=1, n_scanned=0} : f32[], f32[u0] {\n"
+        "      (%i : s64[], %a : f32[]) %t = const {weight=@yes} : bool[] yield %t, %a, %a } yield %s }\n",
+        "%k, %s = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[], f32[u0] {\n"
+        "    (%i : s64[], %a : f32[]) %t = const {weight=@yes} : bool[] yield %t, %a, %a }\n"
+        "  %l, %r = loop _, %go, %x {n_carried=1, n_scanned=0} : f32[], f32[u0] {\n"
+        "    (%i : s64[], %a : f32[]) %t = const {weight=@yes} : bool[] yield %t, %a, %a }\n"
+        "  %y = add %s, %r : f32[u0]\n",
+        "%y = dimval {dim=u0} : s64[]\n",
+    };
+    const TargetInfo *host = cgen_host_target();
+    if (!host)
+        skip();
+    for (size_t i = 0; i < IG_COUNT(body); i++) {
+        Context *ctx = ctx_create(NULL);
+        const char *text = str_format(ctx,
+                                      "sym u0 in [0, 9] unbacked\nweight @yes : bool[] = [true]\n"
+                                      "entry func @main(%%n : s64[] \"n\", %%go : bool[] \"go\", %%x : f32[] \"x\") -> (\"y\") {\n  %s  yield %%y\n}\n",
+                                      body[i]);
+        Module *module = ir_parse(ctx, str_intern(ctx, "t.ig"), text, strlen(text));
+        if (!module || !ir_verify(module))
+            fail_msg("%s", diags_text(ctx));
+        DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {host}, .n_targets = 1};
+        assert_null(driver_compile(ctx, module, module_find_func(module, str_intern(ctx, "main")), &options));
+        assert_true(diag_errors(ctx) > 0);
+        for (uint32_t d = 0; d < diag_count(ctx); d++)
+            assert_int_equal(diag_get(ctx, d)->id, DIAG_driver_dynamic);
+        ctx_destroy(ctx);
+    }
 }
 
 /* ---- steps that do not nest ----------------------------------------------------------------------------------------- */
@@ -222,6 +362,7 @@ typedef struct Steps {
     ArtHeader header;
     ArtRecValue values[1];
     ArtRecStep step[5];
+    ArtRecSize size[2];
 } Steps;
 
 static bool accepts(const ArtRecStep *step, uint32_t n)
@@ -231,7 +372,9 @@ static bool accepts(const ArtRecStep *step, uint32_t n)
     s.header.values = (ArtRef){offsetof(Steps, values), 1};
     s.header.steps = (ArtRef){offsetof(Steps, step), 5};
     memcpy(s.step, step, n * sizeof *step);
-    ArtRecEntry e = {0};
+    s.header.sizes = (ArtRef){offsetof(Steps, size), 2};
+    s.size[1].hi = 9;
+    ArtRecEntry e = {.n_sizes = 2, .n_symbols = 1, .n_found = 1};
     ArtRecBody body = {.n_phases = 4, .n_steps = n, .workspace_bytes = 64};
     return art_check_steps(&s.header, &e, &body);
 }
@@ -281,14 +424,24 @@ static void test_steps(void **state)
     memcpy(bad, good, sizeof bad);
     bad[1].go.offset = 64;
     assert_false(accepts(bad, 5));
+    for (uint32_t size = 0; size < 4; size++) { /* only what the run finds is written, and the bound keeps it in its range */
+        memcpy(bad, good, sizeof bad);
+        bad[0].size = size;
+        assert_int_equal(accepts(bad, 5), size == 0 || size == 2);
+    }
+    bad[0].size = 2;
+    bad[0].bound = 10;
+    assert_false(accepts(bad, 5));
 }
 
 int main(void)
 {
-    static struct CMUnitTest tests[IG_COUNT(cases) + 2];
+    static struct CMUnitTest tests[IG_COUNT(cases) + 4];
     for (size_t i = 0; i < IG_COUNT(cases); i++)
         tests[i] = (struct CMUnitTest){cases[i].name, test_bits, NULL, NULL, (void *)(uintptr_t)&cases[i]};
     tests[IG_COUNT(cases)] = (struct CMUnitTest){"endless loop", test_cut, NULL, NULL, NULL};
     tests[IG_COUNT(cases) + 1] = (struct CMUnitTest){"steps that do not nest", test_steps, NULL, NULL, NULL};
+    tests[IG_COUNT(cases) + 2] = (struct CMUnitTest){"more trips than the bound", test_bound, NULL, NULL, NULL};
+    tests[IG_COUNT(cases) + 3] = (struct CMUnitTest){"sizes that nothing finds", test_refused, NULL, NULL, NULL};
     return _cmocka_run_group_tests("driver_control", tests, IG_COUNT(tests), NULL, NULL);
 }

@@ -4,8 +4,9 @@
  *
  *     igata-runner ARTIFACT FOLDER [THREADS]
  *
- * reads FOLDER/in0 .. (raw elements), runs the first entry once and writes FOLDER/out0 ... The exit status is the igata_status;
- * after IGATA_E_INDEX, FOLDER/error holds the error word. 100: a file cannot be read or written.
+ * reads FOLDER/in0 .. (raw elements), runs the first entry once and writes FOLDER/out0 .., and to FOLDER/found0 the sizes that the
+ * run has found, if it finds any. The exit status is the igata_status; after IGATA_E_INDEX and IGATA_E_BOUND, FOLDER/error0 holds the
+ * error word. 100: a file cannot be read or written.
  */
 #include "igata_rt.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_IO = 4096, BAD_FILE = 100 };
+enum { MAX_IO = 4096, MAX_SIZES = 256, BAD_FILE = 100 };
 
 static void *allocate(size_t bytes)
 {
@@ -53,6 +54,19 @@ static int store(const char *folder, const char *stem, size_t index, const void 
     return good;
 }
 
+/* As many elements as the run has given. */
+static int store_output(const char *folder, const igata_model *model, const igata_entry *entry, size_t index, const int64_t *sizes,
+                        const void *data, const igata_value *value)
+{
+    int64_t dims[64];
+    size_t bytes = value->bytes;
+    if (entry->found && igata_shape(model, 0, entry->inputs + index, sizes, dims) != IGATA_OK)
+        return 0;
+    for (size_t a = 0; entry->found && a < value->rank; a++) /* of a size 0 the bounds may be, too */
+        bytes = value->bounds[a] ? bytes / (size_t)value->bounds[a] * (size_t)dims[a] : 0;
+    return store(folder, "out", index, data, bytes);
+}
+
 static igata_status run(const igata_model *model, void **io, unsigned threads, const char *folder)
 {
     igata_model_info info = {.size = sizeof info};
@@ -71,7 +85,7 @@ static igata_status run(const igata_model *model, void **io, unsigned threads, c
     }
     if (pool)
         igata_pool_destroy(pool);
-    if (status == IGATA_E_INDEX && !store(folder, "error", 0, &error, sizeof error))
+    if (error && !store(folder, "error", 0, &error, sizeof error))
         return BAD_FILE;
     free(workspace);
     free(state);
@@ -80,8 +94,9 @@ static igata_status run(const igata_model *model, void **io, unsigned threads, c
 
 int main(int argc, char **argv)
 {
-    static void *io[MAX_IO];
+    static void *io[MAX_IO + 1];
     static igata_value values[MAX_IO];
+    static int64_t sizes[MAX_SIZES];
     igata_model *model;
     igata_open_options options = {.size = sizeof options, .flags = IGATA_MMAP};
     igata_entry entry = {.size = sizeof entry};
@@ -96,7 +111,7 @@ int main(int argc, char **argv)
         return status;
     }
     igata_entry_info(model, 0, &entry);
-    if (entry.inputs + entry.outputs > MAX_IO || threads == 0)
+    if (entry.inputs + entry.outputs > MAX_IO || entry.sizes || entry.found > MAX_SIZES || threads == 0)
         return IGATA_E_ARGUMENT;
     for (size_t i = 0; i < entry.inputs + entry.outputs; i++) {
         values[i].size = sizeof values[i];
@@ -107,9 +122,12 @@ int main(int argc, char **argv)
         if (i < entry.inputs && !load(argv[2], i, &values[i], io[i]))
             return BAD_FILE;
     }
+    io[entry.inputs + entry.outputs] = sizes;
     status = run(model, io, threads, argv[2]);
+    if (status == IGATA_OK && entry.found && !store(argv[2], "found", 0, sizes, entry.found * sizeof *sizes))
+        return BAD_FILE;
     for (size_t i = 0; status == IGATA_OK && i < entry.outputs; i++)
-        if (!store(argv[2], "out", i, io[entry.inputs + i], values[entry.inputs + i].bytes))
+        if (!store_output(argv[2], model, &entry, i, sizes, io[entry.inputs + i], &values[entry.inputs + i]))
             return BAD_FILE;
     igata_close(model);
     return status;
