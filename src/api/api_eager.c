@@ -19,8 +19,9 @@ typedef struct Block {
 
 struct Eager {
     const EagerPlan *plan;
-    Block **value;              /* what each value lives in now */
-    void **fixed;               /* inputs and outputs of the program: the caller's memory, else NULL */
+    Block **value;              /* what each value lives in now; NULL: in nothing, or in the caller's memory */
+    void **at;                  /* its address: of the block, or of an input or output of the program */
+    int64_t *sizes;             /* that the run finds */
     Block *cache[SIZE_CLASSES]; /* of 2^i bytes, free */
     void **io;
 };
@@ -35,93 +36,107 @@ Eager *eager_create(igata_session *s, Shaped *shaped, const char *path)
     uint32_t most = 0;
     e->plan = plan;
     e->value = ARENA_ARRAY(arena, Block *, plan->n_values + 1);
-    e->fixed = ARENA_ARRAY(arena, void *, plan->n_values + 1);
+    e->at = ARENA_ARRAY(arena, void *, plan->n_values + 1);
+    e->sizes = ARENA_ARRAY(arena, int64_t, plan->n_sizes + 1);
     for (uint32_t i = 0; i < plan->n_steps; i++)
         if (plan->step[i].n_in + plan->step[i].n_out > most)
             most = plan->step[i].n_in + plan->step[i].n_out;
-    e->io = ARENA_ARRAY(arena, void *, most + 1);
+    e->io = ARENA_ARRAY(arena, void *, most + 2);
     const Func *func = shaped->program->func;
     for (uint32_t i = 0; i < plan->n_in; i++)
         if (plan->in[i] != UINT32_MAX)
-            e->fixed[plan->in[i]] = shaped->in[i]->data;
+            e->at[plan->in[i]] = shaped->in[i]->data;
     for (uint32_t i = 0; i < plan->n_out; i++) {
         const Type *type = func_out(func, i)->type;
         Tensor *t = ARENA_NEW(arena, Tensor);
         *t = (Tensor){.dtype = type->dtype, .store = type->dtype, .rank = type->rank};
-        if (!type_count(type, &t->count))
-            ig_bug(s->owner->ctx, "a dynamic result in a program");
-        for (uint32_t a = 0; a < type->rank; a++)
-            t->dim[a] = type_dim(type, a);
-        t->data = e->fixed[plan->out[i]] = api_aligned(arena, plan->bytes[plan->out[i]]);
+        t->data = e->at[plan->out[i]] = api_aligned(arena, plan->bytes[plan->out[i]]);
         shaped->out[i] = t;
     }
     return e;
 }
 
-static Block *take(Eager *e, Arena *arena, uint64_t bytes)
+static void take(Eager *e, Arena *arena, uint32_t value)
 {
     uint32_t size_class = 6;
-    while ((UINT64_C(1) << size_class) < bytes)
+    if (e->at[value])
+        return;
+    while ((UINT64_C(1) << size_class) < e->plan->bytes[value])
         size_class++;
     Block *block = e->cache[size_class];
     if (block) {
         e->cache[size_class] = block->next;
-        return block;
+    } else {
+        block = ARENA_NEW(arena, Block);
+        block->size_class = size_class;
+        block->data = api_aligned(arena, UINT64_C(1) << size_class);
     }
-    block = ARENA_NEW(arena, Block);
-    block->size_class = size_class;
-    block->data = api_aligned(arena, UINT64_C(1) << size_class);
-    return block;
+    e->value[value] = block;
+    e->at[value] = block->data;
 }
 
 static void give(Eager *e, uint32_t value)
 {
     Block *block = e->value[value];
+    if (!block)
+        return;
     block->next = e->cache[block->size_class];
     e->cache[block->size_class] = block;
     e->value[value] = NULL;
+    e->at[value] = NULL;
 }
 
-static void *address(const Eager *e, uint32_t value)
+static igata_status run_step(igata_session *s, Shaped *shaped, uint32_t index)
 {
-    return e->fixed[value] ? e->fixed[value] : e->value[value]->data;
+    Eager *e = shaped->eager;
+    const EagerStep *step = &e->plan->step[index];
+    uint64_t error = 0;
+    igata_status status;
+    for (uint32_t v = 0; v < step->n_in; v++)
+        e->io[v] = e->at[step->in[v]];
+    for (uint32_t v = 0; v < step->n_out; v++) {
+        take(e, ctx_arena(s->owner->ctx), step->out[v]);
+        e->io[step->n_in + v] = e->at[step->out[v]];
+    }
+    e->io[step->n_in + step->n_out] = e->sizes;
+    if (s->pool) {
+        status = igata_pool_run(s->pool, shaped->model, index, e->io, shaped->workspace, NULL);
+        error = status != IGATA_OK ? igata_pool_error(s->pool) : 0;
+    } else {
+        status = igata_run_report(shaped->model, index, e->io, shaped->workspace, NULL, &error);
+    }
+    return status == IGATA_OK ? status : api_explain(s, shaped, status, error);
 }
 
 igata_status eager_step(igata_session *s, Shaped *shaped)
 {
     Eager *e = shaped->eager;
     const EagerPlan *plan = e->plan;
-    Arena *arena = ctx_arena(s->owner->ctx);
+    Context *ctx = s->owner->ctx;
+    EagerRun run = {0};
+    igata_status status = IGATA_OK;
     if (!shaped->workspace) {
         size_t most = 0;
         for (uint32_t i = 0; i < plan->n_steps; i++) {
             size_t bytes = igata_workspace(shaped->model, i, s->options->threads);
             most = bytes > most ? bytes : most;
         }
-        shaped->workspace = api_aligned(arena, most);
+        shaped->workspace = api_aligned(ctx_arena(ctx), most);
     }
-    for (uint32_t i = 0; i < plan->n_steps; i++) {
+    for (uint32_t v = 0; v < plan->n_values; v++)
+        if (plan->last[v] == UINT32_MAX)
+            take(e, ctx_arena(ctx), v);
+    memset(e->sizes, 0, plan->n_sizes * sizeof *e->sizes);
+    for (uint32_t i = 0; status == IGATA_OK && (i = driver_eager_next(plan, &run, i, e->at, e->sizes)) < plan->n_steps; i++) {
         const EagerStep *step = &plan->step[i];
+        status = run_step(s, shaped, i);
         for (uint32_t v = 0; v < step->n_in; v++)
-            e->io[v] = address(e, step->in[v]);
-        for (uint32_t v = 0; v < step->n_out; v++) {
-            if (!e->fixed[step->out[v]] && !e->value[step->out[v]])
-                e->value[step->out[v]] = take(e, arena, plan->bytes[step->out[v]]);
-            e->io[step->n_in + v] = address(e, step->out[v]);
-        }
-        uint64_t error = 0;
-        igata_status status;
-        if (s->pool) {
-            status = igata_pool_run(s->pool, shaped->model, i, e->io, shaped->workspace, NULL);
-            error = status != IGATA_OK ? igata_pool_error(s->pool) : 0;
-        } else {
-            status = igata_run_report(shaped->model, i, e->io, shaped->workspace, NULL, &error);
-        }
-        if (status != IGATA_OK)
-            return api_explain(s, shaped, status, error);
-        for (uint32_t v = 0; v < step->n_in; v++)
-            if (!e->fixed[step->in[v]] && plan->last[step->in[v]] == i && e->value[step->in[v]])
+            if (plan->last[step->in[v]] == i)
                 give(e, step->in[v]);
     }
-    return IGATA_OK;
+    for (uint32_t v = 0; v < plan->n_values; v++)
+        give(e, v);
+    for (uint32_t i = 0; i < plan->n_out; i++)
+        api_set_shape(ctx, shaped->program, e->sizes, func_out(shaped->program->func, i)->type, shaped->out[i]);
+    return status == IGATA_OK && run.error ? api_node_error(s, shaped->program->func, run.error) : status;
 }

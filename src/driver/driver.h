@@ -81,21 +81,36 @@ Str driver_phase_line(const Program *program, const Schedule *schedule, uint32_t
 
 /* ---- eager execution: eager.c ---------------------------------------------------------------------------------------------------
  * A program compiled with options.pass.eager as a list of steps, one kernel each, and an artifact with one entry per step, whose
- * inputs and outputs are whole dense tensors: what a framework that dispatches op by op runs. */
+ * inputs and outputs are whole dense tensors: what a framework that dispatches op by op runs. Branches and loops lie between the
+ * steps as in a schedule; who runs the steps asks driver_eager_next for each. */
 typedef struct EagerStep {
     uint32_t n_in, n_out;
     const uint32_t *in, *out; /* numbers of values, in the order of the entry's inputs and outputs */
 } EagerStep;
+typedef struct EagerControl {
+    const Step *step;
+    uint32_t counter, go, trip; /* values; UINT32_MAX: none */
+} EagerControl;
 typedef struct EagerPlan {
     uint32_t n_values;
     const uint64_t *bytes;   /* per value */
-    const uint32_t *last;    /* per value: the last step that reads it; UINT32_MAX for results */
+    const uint32_t *last;    /* per value: the last step that reads it; UINT32_MAX: results, and what is there for the whole run */
     uint32_t n_in, n_out;
     const uint32_t *in, *out; /* values that are the program's inputs and outputs */
     uint32_t n_steps;
     const EagerStep *step;
+    uint32_t n_control;
+    const EagerControl *control;
+    uint32_t n_sizes; /* found by the run: int64_t each, behind the io of every step */
 } EagerPlan;
+typedef struct EagerRun { /* where a run is; zeros at its start */
+    uint32_t control;                      /* the next one */
+    int64_t count[ART_MAX_DEPTH], limit[ART_MAX_DEPTH];
+    uint64_t error;                        /* a kernel's word: loops that need more trips than their bound */
+} EagerRun;
 /* Writes the artifact to `path`; the plan lives in arena. NULL after reporting. */
 EagerPlan *driver_write_eager(Program *program, Arena *arena, const char *path);
+/* The step to run, where `step` would be next but for branches and loops; n_steps: none. value: where each value lies. */
+uint32_t driver_eager_next(const EagerPlan *plan, EagerRun *run, uint32_t step, void *const *value, int64_t *sizes);
 
 #endif

@@ -3,6 +3,7 @@
  * The eager form of a program: each phase of its schedule becomes an entry of its own, with the tensors it reads as inputs and
  * those it writes as outputs. Values are numbered as the schedule's storages, which are dense and row-major here (the eager
  * pipeline runs no layout pass and plans nothing in place).
+ * Control is as in the runtime (rt_run.c), over values instead of places in a workspace.
  */
 #include "driver/driver_int.h"
 
@@ -10,9 +11,11 @@
 
 static uint32_t number_of(const Schedule *s, const Storage *st)
 {
-    for (uint32_t i = 0; i < s->storages.len; i++)
+    for (uint32_t i = 0; st && i < s->storages.len; i++)
         if (s->storages.data[i] == st)
             return i;
+    if (!st)
+        return UINT32_MAX;
     ig_bug(s->ctx, "storage '%s' is not in the schedule", st->name);
 }
 
@@ -71,7 +74,13 @@ static void make_values(const Program *p, Arena *arena, EagerPlan *plan)
     uint32_t *out = ARENA_ARRAY(arena, uint32_t, func_n_out(p->func) + 1);
     plan->n_in = p->func->body->params.len;
     plan->n_out = func_n_out(p->func);
+    bool *kept = ARENA_ARRAY(arena, bool, plan->n_steps + 1); /* per step: it may run several times, or never */
     memset(in, 0xff, sizeof *in * (plan->n_in + 1)); /* UINT32_MAX: nothing reads this input */
+    for (uint32_t c = 0; c < plan->n_control; c++) {
+        const Step *step = plan->control[c].step;
+        for (uint32_t i = step->group; step->depth == 0 && step->target > c && i < plan->control[step->target].step->group; i++)
+            kept[i] = true;
+    }
     for (uint32_t i = 0; i < s->storages.len; i++) {
         const Storage *st = s->storages.data[i];
         bytes[i] = st->bytes;
@@ -79,18 +88,83 @@ static void make_values(const Program *p, Arena *arena, EagerPlan *plan)
             in[st->index] = i;
         if (st->kind == SLOT_OUTPUT)
             out[st->index] = i;
-        if (st->kind != SLOT_WORKSPACE)
+        if (st->kind != SLOT_WORKSPACE || st->merged)
             last[i] = UINT32_MAX;
     }
     for (uint32_t i = 0; i < plan->n_steps; i++)
         for (uint32_t r = 0; r < plan->step[i].n_in; r++)
             if (last[plan->step[i].in[r]] != UINT32_MAX)
-                last[plan->step[i].in[r]] = i;
+                last[plan->step[i].in[r]] = kept[i] ? UINT32_MAX : i;
+    for (uint32_t c = 0; c < plan->n_control; c++) { /* conditions and trip counts that no kernel reads */
+        const EagerControl *control = &plan->control[c];
+        if (control->go != UINT32_MAX)
+            last[control->go] = UINT32_MAX;
+        if (control->trip != UINT32_MAX)
+            last[control->trip] = UINT32_MAX;
+    }
     plan->n_values = s->storages.len;
     plan->bytes = bytes;
     plan->last = last;
     plan->in = in;
     plan->out = out;
+}
+
+static bool make_control(const Schedule *s, Arena *arena, EagerPlan *plan)
+{
+    EagerControl *control = ARENA_ARRAY(arena, EagerControl, s->steps.len + 1);
+    for (uint32_t i = 0; i < s->steps.len; i++) {
+        const Step *step = &s->steps.data[i];
+        if (step->depth >= ART_MAX_DEPTH)
+            return diag_report(s->ctx, step->node->loc, DIAG_art_limit, "branches and loops nest too deep");
+        control[i] = (EagerControl){step, number_of(s, step->counter), number_of(s, step->go), number_of(s, step->trip)};
+    }
+    plan->control = control;
+    plan->n_control = s->steps.len;
+    plan->n_sizes = s->n_syms;
+    return true;
+}
+
+static bool is_true(uint32_t value, void *const *at) { return value == UINT32_MAX || *(const uint8_t *)at[value]; }
+
+/* Whether the loop that begins at `first` goes round at its LOOP or NEXT `c`. */
+static bool goes_on(EagerRun *run, const EagerControl *c, const EagerControl *first, void *const *value, int64_t *sizes)
+{
+    const Step *loop = first->step;
+    int64_t count = run->count[loop->depth];
+    bool wants = count < run->limit[loop->depth] && is_true(c->go, value), goes = wants && count < loop->bound;
+    if (wants && !goes && loop->cut && !run->error)
+        run->error = (uint64_t)loop->node->id << 8 | ART_ERROR_STEPS;
+    if (loop->size)
+        sizes[loop->size - 1] = count + goes;
+    if (goes)
+        memcpy(value[first->counter], &count, sizeof count);
+    return goes;
+}
+
+uint32_t driver_eager_next(const EagerPlan *plan, EagerRun *run, uint32_t step, void *const *value, int64_t *sizes)
+{
+    while (run->control < plan->n_control && plan->control[run->control].step->group == step) {
+        const EagerControl *c = &plan->control[run->control];
+        const Step *s = c->step;
+        bool straight = true;
+        if (s->kind == STEP_IF) {
+            straight = is_true(c->go, value);
+        } else if (s->kind == STEP_ELSE) {
+            straight = false;
+        } else if (s->kind == STEP_LOOP) {
+            run->count[s->depth] = 0;
+            run->limit[s->depth] = INT64_MAX;
+            if (c->trip != UINT32_MAX)
+                memcpy(&run->limit[s->depth], value[c->trip], sizeof run->limit[s->depth]);
+            straight = goes_on(run, c, c, value, sizes);
+        } else if (s->kind == STEP_NEXT) {
+            run->count[s->depth]++;
+            straight = !goes_on(run, c, &plan->control[s->target], value, sizes);
+        }
+        run->control = straight ? run->control + 1 : s->target + 1;
+        step = straight ? step : plan->control[s->target].step->group;
+    }
+    return step;
 }
 
 EagerPlan *driver_write_eager(Program *p, Arena *arena, const char *path)
@@ -110,7 +184,10 @@ EagerPlan *driver_write_eager(Program *p, Arena *arena, const char *path)
                               .n_inputs = g->reads.len,
                               .inputs = values_of(arena, g->reads.data, g->reads.len),
                               .n_outputs = g->writes.len,
-                              .outputs = values_of(arena, g->writes.data, g->writes.len)};
+                              .outputs = values_of(arena, g->writes.data, g->writes.len),
+                              .sizes = image.entries[0].sizes, /* a step is told what steps before it found */
+                              .n_sizes = s->n_syms,
+                              .n_symbols = s->n_syms};
         bodies[i] = (ArtBody){.scratch_bytes_per_slot = s->scratch_bytes,
                               .phases = phase_of(p->ctx, arena, &s->phases.data[i], &variant->bodies[0].phases[i]),
                               .n_phases = 1};
@@ -125,6 +202,8 @@ EagerPlan *driver_write_eager(Program *p, Arena *arena, const char *path)
     EagerPlan *plan = ARENA_NEW(arena, EagerPlan);
     plan->n_steps = n;
     plan->step = step;
+    if (!make_control(s, arena, plan))
+        return NULL;
     make_values(p, arena, plan);
     return art_write_so(p->ctx, &image, path) ? plan : NULL;
 }

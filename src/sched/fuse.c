@@ -654,7 +654,7 @@ static void emit_loop(Fuse *f, const Node *node, bool fused)
 
 static void emit_control(Fuse *f, const Node *node, bool fused)
 {
-    if (!control_is_ready(f->s, node, f->options->eager))
+    if (!control_is_ready(f->s, node))
         return;
     if (node->op == OP_loop) /* op-switch: structure */
         emit_loop(f, node, fused);

@@ -297,14 +297,12 @@ static bool gives_size(Context *ctx, const Node *loop, const Dim *dim)
            dim_eq(dim, dim_max(ctx, trip[0], dim_const(ctx, 0))) == TRI_YES;
 }
 
-bool control_is_ready(Schedule *s, const Node *node, bool eager)
+bool control_is_ready(Schedule *s, const Node *node)
 {
     LowerArgs args = {.k = kernel_create(s->ctx, s->arena, "control"), .node = node};
     kernel_sizes(args.k, s->syms, s->n_syms);
     if (!lower_ready(&args))
         return false;
-    if (eager)
-        return op_defs[node->op].lower(&args);
     if (!is_loop(node))
         return true;
     LoopForm f = form_of(node);

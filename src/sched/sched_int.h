@@ -32,7 +32,7 @@ const Val *control_stack(const Node *copy);
 /* Copies that come last in a trip: values for the next one, and elements of stacks. */
 bool control_is_last(const Node *node);
 /* Reports loops that cannot be compiled. */
-bool control_is_ready(Schedule *s, const Node *node, bool eager);
+bool control_is_ready(Schedule *s, const Node *node);
 bool control_is_true(const Val *val); /* known to be; absent: true */
 Storage *control_word(Schedule *s, const Val *val); /* a condition or a trip count; NULL: known or absent */
 /* The most trips; fixed: exactly so many; cut: the loop may need more, which is an error. */

@@ -182,10 +182,11 @@ const char *artifact_wrong(const ArtifactCase *c)
 
 /* ---- eager steps ---------------------------------------------------------------------------------------------------------- */
 
-static const char *run_step(Run *r, const EagerPlan *plan, uint32_t index, Guarded *value, igata_status *worst)
+static const char *run_step(Run *r, const EagerPlan *plan, uint32_t index, Guarded *value, int64_t *sizes, igata_status *worst)
 {
     const EagerStep *step = &plan->step[index];
     void **io = ARENA_ARRAY(r->c->arena, void *, step->n_in + step->n_out + 1);
+    io[step->n_in + step->n_out] = sizes;
     for (uint32_t i = 0; i < step->n_in; i++)
         io[i] = value[step->in[i]].data;
     for (uint32_t i = 0; i < step->n_out; i++)
@@ -213,12 +214,19 @@ const char *artifact_eager_wrong(const ArtifactCase *c, const EagerPlan *plan)
     for (uint32_t i = 0; i < plan->n_in && !wrong; i++)
         if (plan->in[i] != UINT32_MAX)
             memcpy(value[plan->in[i]].data, r.io[i].data, r.io[i].bytes);
-    for (uint32_t i = 0; i < plan->n_steps && !wrong; i++) {
-        wrong = run_step(&r, plan, i, value, &status);
+    EagerRun run = {0};
+    int64_t *sizes = ARENA_ARRAY(c->arena, int64_t, plan->n_sizes + 1);
+    void **at = ARENA_ARRAY(c->arena, void *, plan->n_values + 1);
+    for (uint32_t i = 0; i < plan->n_values && !wrong; i++)
+        at[i] = value[i].data;
+    for (uint32_t i = 0; !wrong && (i = driver_eager_next(plan, &run, i, at, sizes)) < plan->n_steps; i++) {
+        wrong = run_step(&r, plan, i, value, sizes, &status);
         for (uint32_t v = 0; v < plan->n_values; v++) /* what is dead must not be read again */
             if (plan->last[v] == i)
                 memset(value[v].data, 0xFF, value[v].bytes);
     }
+    if (run.error)
+        status = IGATA_E_BOUND;
     for (uint32_t i = 0; i < plan->n_out && !wrong; i++)
         memcpy(r.io[c->n_in + i].data, value[plan->out[i]].data, r.io[c->n_in + i].bytes);
     if (!wrong)

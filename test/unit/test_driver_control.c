@@ -177,24 +177,27 @@ static Fixture begin(const char *text)
     return f;
 }
 
+enum { EAGER = -1 };
+
 static void check(const Case *def, const TargetInfo *target, int opt_level, const char *without)
 {
     Fixture f = begin(def->text);
-    DriverOptions options = {.pass = {.opt_level = opt_level, .limit = -1, .verify_each = true, .disabled = &(Str){without},
+    EagerPlan *plan = NULL;
+    DriverOptions options = {.pass = {.opt_level = opt_level, .eager = opt_level == EAGER, .limit = -1, .verify_each = true, .disabled = &(Str){without},
                                       .n_disabled = without != NULL},
                              .target = {target},
                              .n_targets = 1};
     Program *p = driver_compile(f.ctx, f.module, f.func, &options);
-    if (!p || !driver_write(p, "control.so"))
+    if (!p || (opt_level == EAGER ? !(plan = driver_write_eager(p, f.arena, "control.so")) : !driver_write(p, "control.so")))
         fail_msg("%s, -O%d, without %s: %s", def->name, opt_level, without ? without : "nothing", diags_text(f.ctx));
     const Schedule *s = p->variant[0].schedule;
     assert_true(s->steps.len > 0);
-    assert_true((double)s->peak_bytes <= 1.10 * (double)s->lower_bound_bytes);
+    assert_true(plan || (double)s->peak_bytes <= 1.10 * (double)s->lower_bound_bytes);
     for (unsigned run = 0; run < 2 * ROUNDS; run++) {
         unsigned round = run % ROUNDS;
         ArtifactCase c = {.arena = f.arena, .path = "control.so", .threads = run < ROUNDS ? 1 : 3, .in = f.in[round],
                           .want = f.want[round], .n_in = f.func->body->params.len, .n_out = func_n_out(f.func)};
-        const char *wrong = artifact_wrong(&c);
+        const char *wrong = plan ? artifact_eager_wrong(&c, plan) : artifact_wrong(&c);
         if (wrong)
             fail_msg("%s, -O%d, without %s, %s, %u threads, inputs %u: %s", def->name, opt_level, without ? without : "nothing",
                      target->level, c.threads, round, wrong);
@@ -208,7 +211,7 @@ static void test_bits(void **state)
     const TargetInfo *host = cgen_host_target();
     if (!host)
         skip();
-    for (int level = 0; level <= 2; level++)
+    for (int level = EAGER; level <= 2; level++)
         check(*state, host, level, NULL);
     for (const PassDef *pass = sched_pass_defs; pass->id; pass++)
         if (pass->optional)
