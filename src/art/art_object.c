@@ -221,6 +221,10 @@ static bool check_image(Context *ctx, const ArtImage *image, const char *prefix)
         return diag_report(ctx, 0, DIAG_art_limit,
                            str_format(ctx, "the run function of an object has fixed sizes: give one for '%s', or write a .so",
                                       image->entries[0].sizes[0].name));
+    if (image->entries[0].n_found)
+        return diag_report(ctx, 0, DIAG_art_limit,
+                           str_format(ctx, "the run function of an object has fixed sizes, but '%s' is found by the run: write a .so",
+                                      image->entries[0].sizes[0].name));
     if (image->variants[0].bodies[0].n_steps)
         return diag_report(ctx, 0, DIAG_art_limit,
                            "the run function of an object has no branches and loops between kernels: write a .so");

@@ -209,6 +209,35 @@ done
 expect 0 compile take.ig -o take.so
 expect 3 run take.so -i i=@index.npy -o y=@never.npy
 says '\[api_index_node\]'
+cat > stack.ig << 'E2'
+sym u0 in [0, 2147483647] unbacked
+weight @three : s64[] = [3]
+weight @yes : bool[] = [true]
+entry func @main(%n : s64[] "n", %x : f32[2] "x") -> ("y") {
+  %three = const {weight=@three} : s64[]
+  %m = mul %n, %three : s64[]
+  %l, %y = loop %m, _, %x {n_carried=1, n_scanned=0} : f32[2], f32[u0,2] {
+    (%i : s64[], %a : f32[2]) %b = add %a, %a : f32[2] %yes = const {weight=@yes} : bool[] yield %yes, %b, %b
+  }
+  yield %y
+}
+E2
+for engine in compiled eager "compiled --threads 2"; do
+    expect 3 run stack.ig -i n=ones -i x=ones -o y=@never.npy --bound u0=2 --engine $engine
+    says 'stack.ig:7.*more trips than the bound'
+    expect 0 run stack.ig -i n=ones -i x=ones -o y=@three.npy --bound u0=3 --engine $engine
+    grep -q "'shape': (3, 2)" three.npy || fail "three trips do not give three rows"
+    expect 0 run stack.ig -i n=zeros -i x=ones -o y=@none.npy --engine $engine
+    says '\[driver_bound\]'
+    grep -q "'shape': (0, 2)" none.npy || fail "no trip gives rows"
+done
+expect 0 compile stack.ig --bound u0=2 -o stack.so
+expect 3 run stack.so -i n=ones -i x=ones -o y=@never.npy
+says "more trips than the bound.*in node 'line7'"
+expect 3 run stack.ig --dim u0=2 -i n=ones -i x=ones
+says '\[driver_bind\]'
+expect 3 compile stack.ig -o never.o
+says 'found by the run'
 [ -e never.npy ] && fail "a failed run leaves an output"
 expect 3 run one.so --engine f64 -i x=ones
 says '\[api_artifact\]'

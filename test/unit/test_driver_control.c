@@ -310,6 +310,7 @@ static void test_bound(void **state)
         Program *p = driver_compile(f.ctx, f.module, f.func, &options);
         assert_true(p && driver_write(p, "stack.so"));
         assert_int_equal(diag_count(f.ctx), bound == DRIVER_BOUND); /* the default is said */
+        assert_true(bound != DRIVER_BOUND || diag_get(f.ctx, 0)->id == DIAG_driver_bound);
         igata_model *model;
         assert_int_equal(igata_open("stack.so", NULL, &model), IGATA_OK);
         const int64_t trips[] = {-1, 0, 1, bound - 1, bound, bound + 1, INT64_MAX};
