@@ -225,7 +225,7 @@ static const char *artifact_fault(const char *path, size_t *most)
     if (prepare_runs(path) != 0 || igata_entry_info(model, 0, &entry) != IGATA_OK || igata_info(model, &info) != IGATA_OK)
         return "cannot be opened";
     size_t n = entry.inputs + entry.outputs;
-    int64_t *sizes = calloc(entry.sizes + 1, sizeof *sizes);
+    int64_t *sizes = calloc(entry.sizes + entry.found + 1, sizeof *sizes);
     io = calloc(n + 1, sizeof *io);
     states = aligned_alloc(64, (info.state_bytes / 64 + 1) * 64);
     memset(states, 0, info.state_bytes);
