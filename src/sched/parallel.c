@@ -8,21 +8,19 @@
 enum { WANTED_TILES = 32, MAX_TILES = 256, SMALL_WORK = 200000 /* scalar operations, about 2 us at 16 lanes and 3 GHz */ };
 
 /* Rough count of scalar operations. */
-static double work_of(const Stmt *list)
+static double work_of(Kernel *k, const Stmt *list)
 {
     double total = 0;
     for (const Stmt *s = list; s; s = s->next) {
         double fold = 1;
         switch (s->kind) {
         case LS_FOR: {
-            int64_t lo, trips = 1;
-            if (lx_is_int(s->u.loop.lo, &lo) && lx_is_size(s->u.loop.hi)) /* at the largest sizes */
-                trips = s->u.loop.hi->hi - lo;
-            total += (double)trips * work_of(s->u.loop.body);
+            int64_t trips = lx_sub(k, s->u.loop.hi, s->u.loop.lo)->hi; /* the most */
+            total += (double)(trips > 1 ? trips : 1) * work_of(k, s->u.loop.body);
             break;
         }
         case LS_IF:
-            total += work_of(s->u.branch.then);
+            total += work_of(k, s->u.branch.then);
             break;
         case LS_FOLD:
             for (uint32_t i = 0; i < s->u.fold.n_axes; i++)
@@ -92,7 +90,7 @@ static bool is_serial(Kernel *k, const Stmt *loop, bool opaque)
 static void parallelize(Kernel *k, bool opaque)
 {
     Stmt *loop = k->body;
-    if (!loop || loop->next || loop->kind != LS_FOR || work_of(loop) < SMALL_WORK)
+    if (!loop || loop->next || loop->kind != LS_FOR || work_of(k, loop) < SMALL_WORK)
         return;
     if (loop->u.loop.bind == BIND_VEC || !may_flatten(loop) || is_serial(k, loop, opaque))
         return;
@@ -102,7 +100,7 @@ static void parallelize(Kernel *k, bool opaque)
         loop = flatten(k, loop, loop->u.loop.body);
         n = loop_size(loop)->hi;
     }
-    double per_iteration = work_of(loop) / (double)n;
+    double per_iteration = work_of(k, loop) / (double)n;
     int64_t chunk = 1;
     while (chunk < n && (n / chunk > MAX_TILES || per_iteration * (double)chunk < SMALL_WORK / 8))
         chunk *= 2;

@@ -2,22 +2,29 @@
  *
  * window: chains over small windows (depthwise convolutions) on tiles of pixels, 16 channels at a time (codegen.md part two, C).
  * A loop nest over rows, columns and a vector of channels around one chain becomes
- *     for row tiles { for column tiles { for channels vec { taps of all pixels of the tile, then their stores } } }
- * with the taps written out as multiply-adds: tap by tap over the pixels, so that a filter element is loaded once, an input
- * element once for all the taps that use it, and the chains of the pixels run side by side. Each chain keeps its order.
+ *     for blocks of channels { for row tiles { for column tiles { for channels vec { taps of the tile's pixels, then stores } } } }
+ * with the taps written out as multiply-adds: input by input, all the taps that use it, so that inputs and filter elements are
+ * loaded once, few of them are alive at a time, and the chains of the pixels run side by side. Each chain keeps its order.
  * Guards are decided here: border tiles have constant positions and simply lack the taps outside; in the interior ranges prove
  * the guards. Rows stay one loop (threads claim its iterations), with an arm per border row tile; the interior arm computes with
- * the row clamped to the interior, which is the row itself there, so that ranges say so.
+ * the row clamped to the interior, which is the row itself there, so that ranges say so. The last tile may have fewer rows.
  */
 #include "sched/sched_int.h"
 
-enum { MAX_TAPS = 49, MAX_BORDERS = 3, MAX_SUBST = LOOP_MAX_FOLD_ITERS + 2, MAX_LETS = 8 };
+#include <stdlib.h>
+
+enum { MAX_TAPS = 49, MAX_BORDERS = 3, MAX_SUBST = LOOP_MAX_FOLD_ITERS + 2, MAX_LETS = 8, MAX_PIXELS = 14 };
 
 typedef struct Window {
     Kernel *k;
     Nest nest; /* row may be absent; then column, channels */
     Stmt *fold, *row, *col, *vec;
     int64_t n_rows, n_cols, tile_rows, tile_cols, taps;
+    const Expr *vec_lo, *vec_hi; /* of the channels of a block */
+    const Iter *block;           /* NULL: there is one */
+    int64_t n_blocks;
+    bool blocks_outside;         /* of the rows, or around one vector */
+    bool rolled;    /* what is behind the fold is long */
     bool undecided; /* a guard stayed open: nothing is changed */
 } Window;
 
@@ -97,13 +104,57 @@ static bool find_window(Kernel *k, Stmt *list, Window *w)
     return true;
 }
 
+static bool loads_weights_only(void *user, const Buf *buf, const Expr *const *index, bool is_store)
+{
+    (void)user;
+    (void)index;
+    return is_store || buf->space == BUF_WEIGHT;
+}
+
+/* Where the channels of a trip begin and end, and how many trips there are. Rows that fit L1 only in part go by blocks of channels
+ * around the rows; wide ones do not: what lies side by side is read together then. Channels that are no whole vectors end with one
+ * that computes some of its lanes over again, one code for all, if nothing is read behind the fold that might lie in the place of
+ * the result. */
+static void choose_channels(Window *w)
+{
+    enum { BLOCK_VECTORS = 6, MOST_COLUMNS = 14 };
+    Kernel *k = w->k;
+    int64_t channels, each = 1;
+    w->vec_lo = w->vec->u.loop.lo;
+    w->vec_hi = w->vec->u.loop.hi;
+    if (!loop_extent(w->vec, &channels) || channels <= LOOP_LANES)
+        return;
+    int64_t vectors = (channels + LOOP_LANES - 1) / LOOP_LANES;
+    bool whole = channels % LOOP_LANES == 0, narrow = w->n_cols <= MOST_COLUMNS;
+    if (whole ? !narrow || vectors <= BLOCK_VECTORS : !stmts_each_access(k->arena, w->fold->next, loads_weights_only, NULL))
+        return;
+    if (whole) {
+        int64_t blocks = (vectors + BLOCK_VECTORS - 1) / BLOCK_VECTORS;
+        each = (vectors + blocks - 1) / blocks;
+    }
+    w->n_blocks = (vectors + each - 1) / each;
+    w->block = kernel_iter(k, "b", 0, w->n_blocks - 1);
+    w->blocks_outside = whole;
+    const Expr *first = lx_mul(k, lx_iter(k, w->block), each), *n = lx_min(k, lx_sub(k, lx_int(k, vectors), first), lx_int(k, each));
+    w->vec_lo = lx_mul(k, first, LOOP_LANES);
+    if (!whole)
+        w->vec_lo = lx_min(k, w->vec_lo, lx_int(k, channels - LOOP_LANES));
+    w->vec_hi = lx_add(k, w->vec_lo, lx_mul(k, n, LOOP_LANES));
+}
+
+/* As measured: what fits the registers is 2 x 7 pixels and the filter's elements for two rows, but maps wider than two such tiles
+ * gain nothing over 2 x 4, and 1 x 2 in half the registers, which are less code (doc/performance.md). */
 static void choose_tile(Window *w, const TargetInfo *t)
 {
+    enum { MOST_NARROW = 7, WIDE = 4 };
     int64_t room = t->vector_registers * t->f32_lanes / LOOP_LANES; /* registers of 16 lanes */
-    w->tile_cols = room >= 32 ? 4 : 2;
-    if (room >= 32 && (w->n_cols <= 7 || w->n_cols == 14))
-        w->tile_cols = w->n_cols <= 7 ? w->n_cols : 7;
-    w->tile_rows = w->row && room >= 32 && w->n_rows % 2 == 0 && w->tile_cols <= 4 ? 2 : 1;
+    w->tile_cols = room < 32 && w->n_cols > 2 * MOST_NARROW ? 2 : w->n_cols < WIDE ? w->n_cols : WIDE;
+    w->tile_rows = room >= 32 && w->n_rows > 1 ? 2 : 1;
+    if (room >= 32 && w->n_cols <= 2 * MOST_NARROW) {
+        int64_t tiles = (w->n_cols + MOST_NARROW - 1) / MOST_NARROW;
+        w->tile_cols = (w->n_cols + tiles - 1) / tiles;
+    }
+    choose_channels(w);
 }
 
 /* ---- one tile ----------------------------------------------------------------------------------------------------------------- */
@@ -113,11 +164,22 @@ static const Expr *multiply_add(Kernel *k, const Expr *a, const Expr *b, const E
     return lx_map(k, OP_fma, DT_F32, (const Expr *[]){a, b, c}, 3);
 }
 
-/* Tap number `tap` of the pixel (row, col): one more term of its chain, or nothing if it falls outside. */
-static Stmt **emit_tap(Window *w, int64_t tap, const Expr *row, const Expr *col, const Expr **acc, Stmt **tail)
+typedef struct RowTile {
+    const Expr *at, *store_at; /* first row, as the taps see it and as the stores do */
+    int64_t n;
+} RowTile;
+
+typedef struct Tap {
+    const Expr *a, *b;
+    int64_t at, tap, pixel; /* where in memory a lies, from the first one on; number of the tap; which chain it belongs to */
+} Tap;
+
+/* Tap number t->tap of the pixel (row, col); false if it falls outside. */
+static bool find_tap(Window *w, const Expr *row, const Expr *col, Tap *t)
 {
     const Stmt *f = w->fold;
     Subst s = {0};
+    int64_t tap = t->tap;
     set(&s, w->row, row);
     set(&s, w->col, col);
     for (uint32_t i = f->u.fold.n_axes; i-- > 0;) {
@@ -127,11 +189,66 @@ static Stmt **emit_tap(Window *w, int64_t tap, const Expr *row, const Expr *col,
     }
     const Expr *guard = apply(w, &s, f->u.fold.guard);
     if (guard && lx_is_false(guard))
-        return tail;
+        return false;
     w->undecided |= guard && !lx_is_true(guard);
-    const Var *var = kernel_var(w->k, "f", DT_F32);
-    tail = ls_append(tail, ls_let(w->k, var, multiply_add(w->k, apply(w, &s, f->u.fold.a), apply(w, &s, f->u.fold.b), *acc)));
-    *acc = lx_var(w->k, var);
+    t->a = apply(w, &s, f->u.fold.a);
+    t->b = apply(w, &s, f->u.fold.b);
+    return true;
+}
+
+static int compare_taps(const void *a, const void *b)
+{
+    const Tap *x = a, *y = b;
+    int64_t x_key[] = {x->at, x->tap, x->pixel}, y_key[] = {y->at, y->tap, y->pixel};
+    for (int i = 0; i < 3; i++)
+        if (x_key[i] != y_key[i])
+            return x_key[i] < y_key[i] ? -1 : 1;
+    return 0;
+}
+
+/* Input by input as they lie in memory, if each chain then meets its taps in their order: an input is read once and needs no
+ * register for long, and filter elements are needed as long as their row is. Else the order is that of the taps. */
+static void order_by_input(const Window *w, Tap *tap, int64_t n)
+{
+    int64_t last[MAX_PIXELS];
+    Kernel *k = w->k;
+    for (int64_t i = 0; i < n; i++) {
+        if (tap[i].a->kind != LX_LOAD || tap[i].a->n_args != tap[i].a->u.buf->rank || tap[i].a->u.buf != tap[0].a->u.buf)
+            return;
+        const Buf *buf = tap[i].a->u.buf;
+        if (!lx_is_int(lx_sub(k, lx_offset(k, buf, tap[i].a->arg), lx_offset(k, buf, tap[0].a->arg)), &tap[i].at))
+            return;
+    }
+    for (int pixel = 0; pixel < MAX_PIXELS; pixel++)
+        last[pixel] = INT64_MIN;
+    for (int64_t i = 0; i < n; i++) { /* in the order of the taps so far */
+        if (tap[i].at < last[tap[i].pixel])
+            return;
+        last[tap[i].pixel] = tap[i].at;
+    }
+    qsort(tap, (size_t)n, sizeof *tap, compare_taps);
+}
+
+/* The chains of a tile's pixels. */
+static Stmt **emit_chains(Window *w, const RowTile *rows, const Expr *col0, int64_t cols, const Expr **acc, Stmt **tail)
+{
+    Kernel *k = w->k;
+    int64_t n = 0;
+    Tap *tap = ARENA_ARRAY(k->arena, Tap, w->taps * rows->n * cols);
+    for (int64_t i = 0; i < w->taps; i++)
+        for (int64_t pixel = 0; pixel < rows->n * cols; pixel++) {
+            tap[n] = (Tap){.tap = i, .pixel = pixel};
+            const Expr *row = lx_add(k, rows->at, lx_int(k, pixel / cols)), *col = lx_add(k, col0, lx_int(k, pixel % cols));
+            n += find_tap(w, row, col, &tap[n]);
+        }
+    order_by_input(w, tap, n);
+    for (int64_t i = 0; i < rows->n * cols; i++)
+        acc[i] = lx_const(k, DT_F32, 0);
+    for (int64_t i = 0; i < n; i++) {
+        const Var *var = kernel_var(k, "f", DT_F32);
+        tail = ls_append(tail, ls_let(k, var, multiply_add(k, tap[i].a, tap[i].b, acc[tap[i].pixel])));
+        acc[tap[i].pixel] = lx_var(k, var);
+    }
     return tail;
 }
 
@@ -157,28 +274,68 @@ static Stmt **emit_after(Window *w, const Expr *row, const Expr *col, const Expr
     return tail;
 }
 
-typedef struct RowTile {
-    const Expr *at, *store_at; /* first row, as the taps see it and as the stores do */
-} RowTile;
+static bool is_short(void *user, const Expr *e)
+{
+    if (map_has(user, KEY(e)))
+        return true;
+    map_set(user, KEY(e), user);
+    bool is_all = e->kind != LX_MAP || e->op == OP_div || !(op_info[e->op].traits & OT_COSTLY);
+    for (uint32_t i = 0; i < e->n_args && is_all; i++)
+        is_all = is_short(user, e->arg[i]);
+    return is_all;
+}
+
+static Stmt *around_blocks(const Window *w, Stmt *body)
+{
+    return ls_for(w->k, w->block, lx_int(w->k, 0), lx_int(w->k, w->n_blocks), 1, BIND_SEQ, body);
+}
+
+static Stmt *emit_channels(const Window *w, Stmt *body)
+{
+    return ls_for(w->k, w->vec->u.loop.iter, w->vec_lo, w->vec_hi, 1, BIND_VEC, body);
+}
+
+/* What is behind the folds in loops over the pixels of a tile, whose chains' results wait in memory: much less code where it
+ * is long. chains: the list that makes them, with its end. */
+static Stmt *emit_rolled(Window *w, const RowTile *rows, const Expr *col0, int64_t cols, const Expr *const *acc, Stmt **chains,
+                         Stmt **tail)
+{
+    Kernel *k = w->k;
+    int64_t width = lx_sub(k, w->vec_hi, w->vec_lo)->hi;
+    Buf *buf = kernel_buf(k, "chains", DT_F32, BUF_LOCAL, 3, (int64_t[]){rows->n, cols, width});
+    const Expr *lane = lx_sub(k, lx_iter(k, w->vec->u.loop.iter), w->vec_lo);
+    for (int64_t i = 0; i < rows->n * cols; i++) {
+        const Expr *at[] = {lx_int(k, i / cols), lx_int(k, i % cols), lane};
+        tail = ls_append(tail, ls_store(k, buf, arena_copy(k->arena, at, sizeof at), acc[i], NULL));
+    }
+    const Iter *y = kernel_iter(k, "y", 0, rows->n - 1), *x = kernel_iter(k, "x", 0, cols - 1);
+    const Expr *at[] = {lx_iter(k, y), lx_iter(k, x), lane};
+    const Expr *result = lx_load(k, buf, at, NULL, NULL);
+    Stmt *after = NULL, *list = emit_channels(w, *chains);
+    emit_after(w, lx_add(k, rows->store_at, at[0]), lx_add(k, col0, at[1]), result, &after);
+    after = ls_for(k, x, lx_int(k, 0), lx_int(k, cols), 1, BIND_SEQ, emit_channels(w, after));
+    list->next = ls_for(k, y, lx_int(k, 0), lx_int(k, rows->n), 1, BIND_SEQ, after);
+    return list;
+}
 
 static Stmt **emit_tile(Window *w, const RowTile *rows, const Expr *col0, int64_t cols, Stmt **tail)
 {
-    enum { MAX_PIXELS = 16 };
     Kernel *k = w->k;
     const Expr *acc[MAX_PIXELS];
     Stmt *body = NULL, **body_tail = &body;
-    IG_CHECK(k->ctx, w->tile_rows * cols <= MAX_PIXELS);
-    for (int64_t i = 0; i < w->tile_rows * cols; i++)
-        acc[i] = lx_const(k, DT_F32, 0);
-    for (int64_t tap = 0; tap < w->taps && !w->undecided; tap++)
-        for (int64_t i = 0; i < w->tile_rows * cols; i++)
-            body_tail = emit_tap(w, tap, lx_add(k, rows->at, lx_int(k, i / cols)), lx_add(k, col0, lx_int(k, i % cols)), &acc[i],
-                                 body_tail);
-    for (int64_t i = 0; i < w->tile_rows * cols && !w->undecided; i++)
-        body_tail = emit_after(w, lx_add(k, rows->store_at, lx_int(k, i / cols)), lx_add(k, col0, lx_int(k, i % cols)), acc[i],
-                               body_tail);
-    const Stmt *v = w->vec;
-    return ls_append(tail, ls_for(k, v->u.loop.iter, v->u.loop.lo, v->u.loop.hi, 1, BIND_VEC, body));
+    IG_CHECK(k->ctx, rows->n * cols <= MAX_PIXELS);
+    body_tail = emit_chains(w, rows, col0, cols, acc, body_tail);
+    if (w->rolled && rows->n * cols > 1) {
+        body = emit_rolled(w, rows, col0, cols, acc, &body, body_tail);
+    } else {
+        for (int64_t i = 0; i < rows->n * cols && !w->undecided; i++)
+            body_tail = emit_after(w, lx_add(k, rows->store_at, lx_int(k, i / cols)), lx_add(k, col0, lx_int(k, i % cols)),
+                                   acc[i], body_tail);
+        body = emit_channels(w, body);
+    }
+    if (w->block && !w->blocks_outside)
+        body = around_blocks(w, body);
+    return ls_append(tail, body);
 }
 
 /* ---- rows and columns of tiles -------------------------------------------------------------------------------------------------- */
@@ -237,17 +394,9 @@ static Stmt *emit_columns(Window *w, const RowTile *rows)
     return list;
 }
 
-static Stmt *emit_arm(Window *w, const Iter *m, const Expr *tile)
-{
-    RowTile rows = {lx_mul(w->k, tile, w->tile_rows), lx_mul(w->k, lx_iter(w->k, m), w->tile_rows)};
-    return emit_columns(w, &rows);
-}
-
 /* if m < limit { then } else { otherwise } */
 static Stmt *branch(Kernel *k, const Iter *m, int64_t limit, Stmt *then, Stmt *otherwise)
 {
-    if (!otherwise)
-        return then;
     Stmt *s = ls_new(k, LS_IF);
     s->u.branch.cond = lx_lt(k, lx_iter(k, m), lx_int(k, limit));
     s->u.branch.then = then;
@@ -255,25 +404,41 @@ static Stmt *branch(Kernel *k, const Iter *m, int64_t limit, Stmt *then, Stmt *o
     return s;
 }
 
+/* `n` rows from `row` on: trip number `trip` of the loop over m; in front of the trips that `others` does. */
+static Stmt *emit_arm(Window *w, const Iter *m, int64_t trip, int64_t row, int64_t n, Stmt *others)
+{
+    Kernel *k = w->k;
+    Stmt *arm = emit_columns(w, &(RowTile){lx_int(k, row), lx_add(k, lx_iter(k, m), lx_int(k, row - trip)), n});
+    return others ? branch(k, m, trip + 1, arm, others) : arm;
+}
+
+/* Rows at the borders one by one, those between in tiles, of which the last may have fewer. */
 static Stmt *emit_rows(Window *w)
 {
     Kernel *k = w->k;
     if (!w->row)
-        return emit_columns(w, &(RowTile){lx_int(k, 0), lx_int(k, 0)});
-    int64_t full = w->n_rows / w->tile_rows, first, end;
-    const Expr *guard = w->fold->u.fold.guard;
-    find_borders(w, guard, w->row, w->tile_rows, full, &first, &end);
-    const Iter *m = kernel_iter(k, "m", 0, full - 1);
+        return emit_columns(w, &(RowTile){lx_int(k, 0), lx_int(k, 0), 1});
+    int64_t first, end;
+    find_borders(w, w->fold->u.fold.guard, w->row, 1, w->n_rows, &first, &end);
+    int64_t tiles = (end - first) / w->tile_rows, rest = (end - first) % w->tile_rows;
+    int64_t inner_trips = tiles + (rest > 0), trips = first + inner_trips + w->n_rows - end;
+    const Iter *m = kernel_iter(k, "m", 0, trips - 1);
     Stmt *body = NULL;
-    for (int64_t i = full; i-- > end && !w->undecided;)
-        body = branch(k, m, i + 1, emit_arm(w, m, lx_int(k, i)), body);
-    if (end > first && !w->undecided) {
-        const Expr *inside = lx_max(k, lx_min(k, lx_iter(k, m), lx_int(k, end - 1)), lx_int(k, first));
-        body = branch(k, m, end, emit_arm(w, m, inside), body);
+    for (int64_t row = w->n_rows; row-- > end && !w->undecided;)
+        body = emit_arm(w, m, trips - (w->n_rows - row), row, 1, body);
+    if (rest && !w->undecided)
+        body = emit_arm(w, m, first + tiles, end - rest, rest, body);
+    if (tiles && !w->undecided) {
+        const Expr *trip = lx_iter(k, m), *start = lx_int(k, first - first * w->tile_rows);
+        const Expr *inside = lx_max(k, lx_min(k, trip, lx_int(k, first + tiles - 1)), lx_int(k, first));
+        RowTile rows = {lx_add(k, lx_mul(k, inside, w->tile_rows), start), lx_add(k, lx_mul(k, trip, w->tile_rows), start),
+                        w->tile_rows};
+        Stmt *arm = emit_columns(w, &rows);
+        body = body ? branch(k, m, first + tiles, arm, body) : arm;
     }
-    for (int64_t i = first; i-- > 0 && !w->undecided;)
-        body = branch(k, m, i + 1, emit_arm(w, m, lx_int(k, i)), body);
-    return ls_for(k, m, lx_int(k, 0), lx_int(k, full), 1, BIND_SEQ, body);
+    for (int64_t row = first; row-- > 0 && !w->undecided;)
+        body = emit_arm(w, m, row, row, 1, body);
+    return ls_for(k, m, lx_int(k, 0), lx_int(k, trips), 1, BIND_SEQ, body);
 }
 
 static Stmt *tile_windows(Kernel *k, const TargetInfo *target, Stmt *list, bool *changed)
@@ -285,7 +450,10 @@ static Stmt *tile_windows(Kernel *k, const TargetInfo *target, Stmt *list, bool 
         s->next = NULL;
         if (s->kind == LS_FOR && find_window(k, s, &w)) {
             choose_tile(&w, target);
+            w.rolled = !stmts_each_expr(w.fold->next, is_short, map_create(k->arena));
             Stmt *body = emit_rows(&w);
+            if (w.block && w.blocks_outside)
+                body = around_blocks(&w, body);
             if (!w.undecided) {
                 w.nest.n -= w.row ? 3 : 2;
                 w.nest.body = body;

@@ -148,6 +148,15 @@ static void net_depthwise(Net *n)
     net_outputs(n, 3, (Val *[]){half, op_unary(&n->b, OP_tanh, odd), apart});
 }
 
+/* Blocks of channels, of which the last is smaller, around all rows; a long epilogue over the pixels of a tile. */
+static void net_depthwise_blocks(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 112, 5, 7));
+    Val *y = net_conv(n, x, net_weight(n, DIMS(112, 1, 3, 3)), 1, 1, 1, 1, 112, false);
+    y = op_binary(&n->b, OP_mul, y, op_unary(&n->b, OP_sigmoid, y));
+    net_outputs(n, 1, &y);
+}
+
 static void net_moves(Net *n)
 {
     Val *x = net_input(n, "x", DT_F32, DIMS(4, 6, 5)), *i = net_input(n, "i", DT_S64, DIMS(7));
@@ -290,6 +299,7 @@ static void net_views(Net *n)
 
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"views", net_views}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},
+                           {"depthwise_blocks", net_depthwise_blocks},
                            {"wino2", net_wino2},       {"wino2_filters", net_wino2_filters},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
                            {"order", net_order},       {"tail", net_tail}, {0}};
