@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency of igata and of its peers, in alternating short rounds, each round in a process of its own while nothing else of this
-program runs. Ratios are medians over rounds of (quickest peer / igata in the same round). Writes OUT.md and OUT.json.
+"""Latency of igata and of its peers, in alternating short rounds, each round in a process of its own while nothing else
+of this program runs. Ratios are medians over rounds of (quickest peer / igata in the same round). Writes OUT.md and
+OUT.json.
 
-A model is an .onnx file, a folder with model.onnx, or a folder of such folders. Inputs come from its test_data_set_0, else they are
-random numbers, with symbolic sizes 1. What an engine cannot do becomes a row that says why.
+A model is an .onnx file, a folder with model.onnx, or a folder of such folders. Inputs come from its test_data_set_0,
+else they are random numbers, with symbolic sizes 1. What an engine cannot do becomes a row that says why.
 """
 import argparse, json, math, os, platform, statistics, subprocess, sys, tempfile
 
 from corpus import compile_model, description, last_line, models_of
 
 ENGINES = ("igata", "onnxruntime", "openvino")
-COLUMNS = (("p50", "p50 us"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"), ("stddev", "stddev"), ("load_ms", "load ms"),
-           ("first_ms", "first run ms"), ("rss_mb", "peak RSS MB"), ("gflops", "GFLOP/s"))
+COLUMNS = (("p50", "p50 us"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"), ("stddev", "stddev"),
+           ("load_ms", "load ms"), ("first_ms", "first run ms"), ("rss_mb", "peak RSS MB"), ("gflops", "GFLOP/s"))
 PER_ROUND = ("p50", "p99", "p99_9", "max", "stddev", "load_ms", "first_ms", "rss_mb")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -23,8 +24,8 @@ def quantile(values, q):
 def measure(job):
     """One round of one engine."""
     try:
-        done = subprocess.run([sys.executable, os.path.join(HERE, "engines.py"), json.dumps(job)], capture_output=True, text=True,
-                              timeout=job["timeout"])
+        done = subprocess.run([sys.executable, os.path.join(HERE, "engines.py"), json.dumps(job)], capture_output=True,
+                              text=True, timeout=job["timeout"])
     except subprocess.TimeoutExpired:
         return {"error": f"no end after {job['timeout']} s"}
     if done.returncode:
@@ -39,11 +40,12 @@ def measure(job):
 def summarize(rounds, flops):
     middle = {key: statistics.median(r[key] for r in rounds) for key in PER_ROUND}
     middle["gflops"] = flops / middle["p50"] / 1e3 if flops else None
-    return {**middle, "difference": rounds[0]["difference"], "version": rounds[0]["version"], "runs": sum(r["runs"] for r in rounds)}
+    return {**middle, "difference": rounds[0]["difference"], "version": rounds[0]["version"],
+            "runs": sum(r["runs"] for r in rounds)}
 
 
 def compare_rounds(rounds, peers):
-    """Medians over rounds of the best peer's figure by igata's; `tail`: of p99 / p50, the quickest peer's by igata's."""
+    """Medians over rounds of the best peer's figure by igata's; `tail`: p99 / p50, the quickest peer's by igata's."""
     ratios = {"p50": [], "p99": [], "rss_mb": [], "tail": []}
     for r in rounds:
         for key in ("p50", "p99", "rss_mb"):
@@ -59,12 +61,12 @@ def bench_model(args, name, model, folder):
     if "error" in spec:
         result["errors"] = {"model": spec["error"]}
         return result
-    job = {**spec, "igata": args.igata, "runner": args.runner, "artifact": os.path.join(folder, "model.so"), "threads": args.threads,
-           "seconds": args.seconds, "timeout": args.timeout}
+    job = {**spec, "igata": args.igata, "runner": args.runner, "artifact": os.path.join(folder, "model.so"),
+           "threads": args.threads, "seconds": args.seconds, "timeout": args.timeout}
     if "igata" in args.engines:
         options = ["--cpu", "native", "--threads", str(args.threads)]
         done = compile_model(args.igata, spec, job["artifact"], options)
-        result.update(compile_s=done["wall"], fixed=done["fixed"])
+        result.update(compile_cpu_s=done["cpu"], fixed=done["fixed"])
         job["fixed"] = done["fixed"]
         if done["error"]:
             result["errors"]["igata"] = done["error"]
@@ -72,7 +74,8 @@ def bench_model(args, name, model, folder):
             result["artifact_bytes"] = os.path.getsize(job["artifact"])
     for r in range(args.rounds):
         left = [e for e in args.engines if e not in result["errors"]]
-        measured = {e: measure({**job, "engine": e}) for e in left[r % max(len(left), 1):] + left[:r % max(len(left), 1)]}
+        first = r % max(len(left), 1)
+        measured = {e: measure({**job, "engine": e}) for e in left[first:] + left[:first]}
         result["errors"].update({e: m["error"] for e, m in measured.items() if "error" in m})
         result["rounds"].append(measured)
     good = [e for e in args.engines if e not in result["errors"]]
@@ -92,16 +95,17 @@ def rows(result):
     for engine, s in result["engines"].items():
         own = engine == "igata"
         cells = [result["model"], engine, *[number(s[key]) for key, _ in COLUMNS], number(s["difference"]),
-                 number(result["compile_s"]) if own else "", number(result["artifact_bytes"] / 1e6) if own else "",
+                 number(result["compile_cpu_s"]) if own else "", number(result["artifact_bytes"] / 1e6) if own else "",
                  f"{result['ratio']['p50']:.2f}" if own and "ratio" in result else ""]
         lines.append("| " + " | ".join(cells) + " |")
-    width = len(COLUMNS) + 3
-    lines += [f"| {result['model']} | {engine} | {text} " + "| " * width + "|" for engine, text in result["errors"].items()]
+    rest = "| " * (len(COLUMNS) + 3) + "|"
+    lines += [f"| {result['model']} | {engine} | {text} {rest}" for engine, text in result["errors"].items()]
     return lines
 
 
 def heading():
-    names = ["model", "engine", *[title for _, title in COLUMNS], "max difference", "compile s", "artifact MB", "best peer / igata"]
+    names = ["model", "engine", *[title for _, title in COLUMNS], "max difference", "compile CPU s", "artifact MB",
+             "best peer / igata"]
     return ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
 
 
@@ -109,8 +113,10 @@ def summary(results):
     ratios = {r["model"]: r["ratio"]["p50"] for r in results if "ratio" in r}
     if not ratios:
         return []
-    lines = ["", f"Geometric mean of best peer / igata over {len(ratios)} models: {statistics.geometric_mean(ratios.values()):.2f}."]
-    for key, what in (("p50", "Slower than a peer"), ("p99", "A peer's p99 is lower"), ("rss_mb", "A peer's memory is lower")):
+    mean = statistics.geometric_mean(ratios.values())
+    lines = ["", f"Geometric mean of best peer / igata over {len(ratios)} models: {mean:.2f}."]
+    for key, what in (("p50", "Slower than a peer"), ("p99", "A peer's p99 is lower"),
+                      ("rss_mb", "A peer's memory is lower")):
         behind = [f"{r['model']} {r['ratio'][key]:.2f}" for r in results if "ratio" in r and r["ratio"][key] < 1]
         if behind:
             lines.append(f"{what}: {', '.join(behind)}.")
@@ -128,7 +134,8 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--igata", default="build/igata")
-    parser.add_argument("--runner", help="program whose memory counts as igata's (default: bench/bench_runner beside igata)")
+    parser.add_argument("--runner",
+                        help="program whose memory counts as igata's (default: bench/bench_runner beside igata)")
     parser.add_argument("--engines", default="igata,onnxruntime", help="some of " + ",".join(ENGINES))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
@@ -164,8 +171,8 @@ def main():
     with open(args.out + ".md", "w") as file:
         file.write("\n".join(lines) + "\n")
     with open(args.out + ".json", "w") as file:
-        json.dump({"machine": {"cpu": cpu_name(), "cpus": os.cpu_count()}, "threads": args.threads, "seconds": args.seconds,
-                   "models": results}, file, indent=1)
+        json.dump({"machine": {"cpu": cpu_name(), "cpus": os.cpu_count()}, "threads": args.threads,
+                   "seconds": args.seconds, "models": results}, file, indent=1)
 
 
 if __name__ == "__main__":

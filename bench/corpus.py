@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of the benchmarks: where they are, what they are run on, how they are compiled.
 
-As a program it describes one model (see describe) in a process of its own, with the only use of onnx: what a process holds when
-it starts another counts as the other's peak memory on Linux, so the callers, which measure peaks, must stay small.
+As a program it describes one model (see describe) in a process of its own, with the only use of onnx: what a process
+holds when it starts another counts as the other's peak memory on Linux, so the callers, which measure peaks, must stay
+small.
 """
 import glob, json, os, subprocess, sys, time
 
 
 def models_of(paths):
-    """[(name, file)]: a path is an .onnx file, a folder with model.onnx, or a folder that holds such folders at any depth."""
+    """[(name, file)]: a path is an .onnx file, a folder with model.onnx, or one that holds such at any depth."""
     result = []
     for path in paths:
         if os.path.isfile(path):
@@ -41,13 +42,15 @@ def save_tensors(files, names, folder, kind):
 
 
 def describe(model, folder):
-    """Inputs (from the first data set, else random; symbolic sizes 1) and expected outputs, written to `folder`: for each its name
-    and file; for inputs the shape where the model leaves it open, and the value where it is small enough to decide one."""
+    """Inputs (from the first data set, else random; symbolic sizes 1) and expected outputs, written to `folder`: for
+    each its name and file; for inputs the shape where the model leaves it open, and the value where it is small enough
+    to decide one."""
     import numpy, onnx
     graph = onnx.load(model, load_external_data=False).graph
     filled = {i.name for i in graph.initializer}
     declared = {v.name: v.type.tensor_type for v in graph.input if v.name not in filled}
-    dims = {name: [d.dim_value if d.HasField("dim_value") else None for d in t.shape.dim] for name, t in declared.items()}
+    dims = {name: [d.dim_value if d.HasField("dim_value") else None for d in t.shape.dim]
+            for name, t in declared.items()}
     arrays = save_tensors(data_files(model, "input"), list(declared), folder, "input")
     random = numpy.random.default_rng(0)
     for name, tensor in declared.items():
@@ -92,7 +95,8 @@ def run_once(command):
 
 
 def compile_model(igata, spec, artifact, options=()):
-    """Compiles for the shapes of the inputs. Where a value decides shapes, that input is made a constant: `fixed` names them."""
+    """Compiles for the shapes of the inputs. Where a value decides shapes, that input is made a constant: `fixed` names
+    them."""
     shapes = [f"--shape={i['name']}={i['shape']}" for i in spec["inputs"] if i["shape"]]
     small = [i for i in spec["inputs"] if i["value"]]
     for fixed in [[]] + [[i] for i in small] + ([small] if len(small) > 1 else []):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One engine runs one model for a while, in a process of its own, and prints a JSON object: latencies in microseconds, times to
-load and to run first, peak memory, largest difference to the expected outputs. Arguments: one JSON object (see compare.py).
+"""One engine runs one model for a while, in a process of its own, and prints a JSON object: latencies in microseconds,
+times to load and to run first, peak memory, largest difference to the expected outputs. Arguments: one JSON object (see
+compare.py).
 
-An engine is prepared by a function that returns (run, results, version): run() computes on bound inputs, results() gives arrays.
+An engine is prepared by a function that returns (run, results, version): run() computes on bound inputs, results()
+gives arrays.
 """
 import json, os, resource, subprocess, sys, tempfile, time
 
@@ -23,7 +25,8 @@ def onnxruntime(job, arrays):
     names = [output.name for output in session.get_outputs()]
     for name in names:
         binding.bind_output(name)
-    return (lambda: session.run_with_iobinding(binding), lambda: dict(zip(names, binding.copy_outputs_to_cpu())), ort.__version__)
+    return (lambda: session.run_with_iobinding(binding), lambda: dict(zip(names, binding.copy_outputs_to_cpu())),
+            ort.__version__)
 
 
 def openvino(job, arrays):
@@ -103,13 +106,14 @@ def run_igata(job):
     with tempfile.TemporaryDirectory() as folder:
         peak = peak_of_runner(job, folder)  # first: it is the largest of all children's
         raw = os.path.join(folder, "raw")
-        stats = json.loads(call([job["igata"], "bench", *common, "--seconds", str(job["seconds"]), "--json", "--raw", raw]))
+        measured = call([job["igata"], "bench", *common, "--seconds", str(job["seconds"]), "--json", "--raw", raw])
+        stats = json.loads(measured)
         us = [float(line) for line in open(raw)]
         files = [{"name": o["name"], "file": os.path.join(folder, f"{i}.npy")} for i, o in enumerate(job["outputs"])]
         if files:
             call([job["igata"], "run", *common, *[f"--output={f['name']}=@{f['file']}" for f in files]])
-        return {"us": us, "load_ms": stats["open_us"] / 1e3, "first_ms": stats["first_run_us"] / 1e3, "flops": stats["flops"],
-                "rss_bytes": peak, "version": call([job["igata"], "--version"]).strip(),
+        return {"us": us, "load_ms": stats["open_us"] / 1e3, "first_ms": stats["first_run_us"] / 1e3,
+                "flops": stats["flops"], "rss_bytes": peak, "version": call([job["igata"], "--version"]).strip(),
                 "difference": largest_difference(load_arrays(files), job["outputs"]) if files else None}
 
 

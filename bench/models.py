@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of each model: a Markdown table to standard output, a row per model.
 
-A model is an .onnx file, a folder with model.onnx, or a folder of such folders. It is compiled for the shapes of its first test
-inputs, else symbolic sizes are 1. Wall time is the best of the rounds, CPU time and peak memory are of that round; the bound is that
-of doc/performance.md: twice the model file and 200 MB. Plan: workspace by the largest sum of values alive at once.
+A model is an .onnx file, a folder with model.onnx, or a folder of such folders. It is compiled for the shapes of its
+first test inputs, else symbolic sizes are 1. Wall time is the best of the rounds, CPU time and peak memory are of
+that round; the bound is that of doc/performance.md: twice the model file and 200 MB. Plan: workspace by the largest
+sum of values alive at once.
 """
 import argparse, json, os, subprocess, sys, tempfile
 
 from corpus import compile_model, description, models_of
 
-COLUMNS = ("model", "kernels", "calls", "workspace bytes", "plan", "code bytes", "model MB", "wall s", "CPU s", "peak MB", "bound MB")
+COLUMNS = ("model", "model MB", "kernels", "calls", "workspace bytes", "plan", "code bytes", "wall s", "CPU s",
+           "peak MB", "bound MB")
 TESTS = {"bits -O0": ["-O0"], "bits -O2, 2 threads": ["-O2", "--threads", "2"]}
 
 
@@ -36,8 +38,8 @@ def describe_artifact(igata, artifact):
     entry = page["entries"][0]
     plan = entry["plan"]
     ratio = plan["peak_bytes"] / plan["lower_bound_bytes"] if plan["lower_bound_bytes"] else 1
-    return [str(len(page["kernels"])), str(len(entry["phases"])), str(plan["peak_bytes"]), f"{ratio:.3f}",
-            str(sum(k["code_bytes"] for k in page["kernels"]))]
+    return [f"{len(page['kernels'])}", f"{len(entry['phases'])}", f"{plan['peak_bytes']:,}", f"{ratio:.3f}",
+            f"{sum(k['code_bytes'] for k in page['kernels']):,}"]
 
 
 def row(options, name, model):
@@ -46,14 +48,14 @@ def row(options, name, model):
         spec, artifact = description(model, folder), os.path.join(folder, "model.so")
         size = weights_bytes(model) / 1e6
         if "error" in spec:
-            return [name, spec["error"]], False
+            return [name, f"{size:.0f}", f"refused: {spec['error']}"], False
         runs = [compile_model(options.igata, spec, artifact, ["--cpu", options.cpu]) for _ in range(options.rounds)]
         best = min(runs, key=lambda r: (r["status"] != 0, r["wall"]))
         if best["error"]:
-            return [name, best["error"]], False
+            return [name, f"{size:.0f}", f"refused: {best['error']}"], False
         peak, bound = best["peak"] / 1e6, 2 * size + 200
-        cells = [name, *describe_artifact(options.igata, artifact), f"{size:.0f}", f"{best['wall']:.2f}", f"{best['cpu']:.2f}",
-                 f"{peak:.0f}{' over' if peak > bound else ''}", f"{bound:.0f}"]
+        cells = [name, f"{size:.0f}", *describe_artifact(options.igata, artifact), f"{best['wall']:.2f}",
+                 f"{best['cpu']:.2f}", f"{peak:.0f}{' over' if peak > bound else ''}", f"{bound:.0f}"]
         checks = []
         if options.test:
             command = [options.igata, "test", "--bits", os.path.dirname(model) or "."]
@@ -70,7 +72,8 @@ def main():
     parser.add_argument("--cpu", default="native")
     parser.add_argument("--rounds", type=int, default=3, help="compilations of each")
     parser.add_argument("--test", action="store_true", help="igata test --bits on each, by -O0 and by 2 threads")
-    parser.add_argument("--run-check", metavar="PROGRAM", help="test_rt_no_syscall: no allocation, lock or system call in a run")
+    parser.add_argument("--run-check", metavar="PROGRAM",
+                        help="test_rt_no_syscall: no allocation, lock or system call in a run")
     parser.add_argument("--seconds", type=float, default=600, help="limit of one check")
     options = parser.parse_args()
     models = models_of(options.models)

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Speed of this build: kernels against the FMA peak, then models against other engines.
-#   bench/run.sh [--models DIR ..] [--engines igata,onnxruntime,openvino] [--threads N] [--rounds N] [--seconds S] [--out FILE-STEM]
-#                [--no-kernels]
-# BUILD: build folder (default build). VENV: virtual environment for the peers (default $BUILD/bench-venv; made on first use).
+#   bench/run.sh [--models DIR ..] [--engines igata,onnxruntime,openvino] [--threads N] [--rounds N] [--seconds S]
+#                [--out FILE-STEM] [--no-kernels]
+# BUILD: build folder (default build).
+# VENV: virtual environment with onnx, numpy and the peers (default $BUILD/bench-venv); what is missing is installed.
 # Results: FILE-STEM.md and FILE-STEM.json (default $BUILD/bench-result).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,19 +34,19 @@ if [ $kernels = 1 ] && [ -x "$BUILD/bench/bench_kernels" ]; then
     (cd "$BUILD" && bench/bench_kernels "$OLDPWD"/bench/kernels/*.ig "$OLDPWD"/bench/kernels/*.loop)
 fi
 if [ ! -x "$VENV/bin/python" ]; then
-    python3 -c 'import ensurepip' 2>/dev/null || { apt-get -qq update && apt-get -qq install -y python3-venv; } > /dev/null
+    python3 -c 'import ensurepip' 2> /dev/null ||
+        { apt-get -qq update && apt-get -qq install -y python3-venv; } > /dev/null
     python3 -m venv "$VENV"
-    "$VENV/bin/pip" install -q --retries 1 onnx numpy || {
-        rm -rf "$VENV" # the next run tries again
-        echo "run.sh: onnx cannot be installed, which reads the models" >&2
-        exit 1
-    }
 fi
+"$VENV/bin/python" -c 'import onnx, numpy' 2> /dev/null || "$VENV/bin/pip" install -q --retries 1 onnx numpy || {
+    echo "run.sh: onnx cannot be installed, which reads the models" >&2
+    exit 1
+}
 for peer in onnxruntime openvino; do
     case ,$engines, in
     *,$peer,*) "$VENV/bin/python" -c "import $peer" 2> /dev/null || "$VENV/bin/pip" install -q --retries 1 $peer ||
         echo "run.sh: $peer cannot be installed; its rows will say so" >&2 ;;
     esac
 done
-"$VENV/bin/python" bench/compare.py --igata "$BUILD/igata" --engines "$engines" --threads "$threads" --rounds "$rounds" \
-    --seconds "$seconds" --out "$out" "${models[@]}"
+"$VENV/bin/python" bench/compare.py --igata "$BUILD/igata" --engines "$engines" --threads "$threads" \
+    --rounds "$rounds" --seconds "$seconds" --out "$out" "${models[@]}"

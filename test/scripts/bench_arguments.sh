@@ -36,7 +36,7 @@ expect 0 compare.py --igata "$IGATA" --runner "$IGATA" --rounds 1 --seconds 0.00
 cmp -s <(grep '^|' out) <(grep '^|' result.md) || fail "result.md is not what was printed"
 python3 -c 'import json; assert [m["model"] for m in json.load(open("result.json"))["models"]] == ["a/part", "b"]' || fail "result.json"
 expect 1 models.py --igata "$IGATA" --rounds 1 set
-[ "$(grep -c '^| \(a/part\|b\) | [^|]*[a-z]' out)" = 2 ] || fail "rows: $(cat out)"
+[ "$(grep -c '^| \(a/part\|b\) | 0 | refused: [^|]*[a-z]' out)" = 2 ] || fail "rows: $(cat out)"
 bash "$SRC/bench/run.sh" --nonsense > out 2> err
 [ $? = 2 ] || fail "run.sh takes anything"
 exit $failed
