@@ -50,7 +50,7 @@ static bool is_in_place(const Schedule *s, const Group *g)
 {
     const Storage *whole = g->writes.len == 1 ? g->writes.data[0] : NULL;
     const Node *node = g->nodes.data[0];
-    if (!whole || g->kernel->body || node->op != OP_concat) /* op-switch: as in lower */
+    if (!whole || g->kernel->body || !sched_is_concat(node))
         return false;
     for (uint32_t i = 0; i < node->n_in; i++) {
         const Storage *part = sched_storage_of(s, ir_in(node, i));

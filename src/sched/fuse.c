@@ -323,7 +323,7 @@ static void grow(Fuse *f, Group *g)
 {
     const Node *anchor = g->nodes.data[0];
     OpKind kind = op_info[anchor->op].kind;
-    if (kind == OK_OPAQUE || kind == OK_CONTROL || anchor->op == OP_concat) /* op-switch: lowered to the whole kernel */
+    if (kind == OK_OPAQUE || kind == OK_CONTROL || sched_is_concat(anchor))
         return;
     uint32_t row_axes = group_row_axes(anchor);
     for (;;) {
@@ -431,7 +431,7 @@ static bool needs_memory(Fuse *f, Node *node)
     int depth = inline_depth(f, node, &costly, INLINE_DEPTH);
     if (depth > INLINE_DEPTH && op_info[node->op].kind == OK_MAP)
         return true; /* bounds the size of a kernel's expressions */
-    if (node->op == OP_concat) /* op-switch: each operand is copied once instead of being searched for at every use */
+    if (sched_is_concat(node)) /* each operand is copied once instead of being searched for at every use */
         return true;
     return users > 1 && (costly || depth > 2);
 }

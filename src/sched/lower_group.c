@@ -1098,7 +1098,7 @@ static bool lower_group(Schedule *s, Group *g)
             return false;
     if (opaque)
         lower_opaque(&l);
-    else if (g->nodes.data[0]->op == OP_concat) /* op-switch: see concat_operands */
+    else if (sched_is_concat(g->nodes.data[0]))
         concat_operands(&l);
     else
         lower_by_class(&l);

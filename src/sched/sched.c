@@ -22,6 +22,8 @@ bool sched_is_inlined(const Node *node)
     return node->n_out == 1 && (kind == OK_MAP || kind == OK_INDEX || kind == OK_SOURCE);
 }
 
+bool sched_is_concat(const Node *node) { return node->op == OP_concat; } /* op-switch: lowered to the whole kernel */
+
 /* ---- storages ------------------------------------------------------------------------------------------------------------------ */
 
 void storage_set_order(Storage *st, const uint32_t *order)

@@ -12,6 +12,7 @@ Storage *sched_storage_of(const Schedule *s, const Val *val); /* NULL: not mater
 Storage *sched_storage_add(Schedule *s, const Val *val);      /* row-major; the existing one if there is */
 void storage_set_order(Storage *st, const uint32_t *order);   /* dims from outermost to innermost; recomputes strides */
 bool sched_is_inlined(const Node *node);                      /* MAP, INDEX or SOURCE: computable at any index */
+bool sched_is_concat(const Node *node); /* a kernel of its own, which copies operands that are not computed in place */
 
 /* fuse.c */
 /* Fills s->groups in execution order. fused: groups grow; else one node a kernel. */

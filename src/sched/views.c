@@ -17,7 +17,7 @@ bool storage_is_view_at(const Storage *st, const Storage *base, int64_t at)
     return st && st->view && st->in_place == base && st->at == at;
 }
 
-static bool is_concat(const Group *g) { return g->nodes.data[0]->op == OP_concat; } /* op-switch: lowered to the whole kernel */
+static bool is_concat(const Group *g) { return sched_is_concat(g->nodes.data[0]); }
 
 /* Moving along a dim of the operand jumps over what moving along another one reaches, or not, as in the result. */
 static bool same_order(const Storage *part, const Storage *whole)
@@ -121,6 +121,15 @@ static void make_views(Views *v, Storage *whole)
 
 /* ---- places ------------------------------------------------------------------------------------------------------------------------ */
 
+/* Whether operand i is an earlier one too: a value has one place, so it is copied to the others. */
+static bool comes_again(const Node *concat, uint32_t i)
+{
+    for (uint32_t j = 0; j < i; j++)
+        if (ir_in(concat, j) == ir_in(concat, i))
+            return true;
+    return false;
+}
+
 static bool place_operands(Views *v, const Group *g)
 {
     Schedule *s = v->s;
@@ -134,10 +143,7 @@ static bool place_operands(Views *v, const Group *g)
         Storage *part = sched_storage_of(s, in);
         if (!dim_is_const(in->type->dim[axis], &size))
             break;
-        bool again = false;
-        for (uint32_t j = 0; j < i; j++)
-            again |= ir_in(concat, j) == in;
-        if (!part || again || !may_be_view(s, part, whole, axis))
+        if (!part || comes_again(concat, i) || !may_be_view(s, part, whole, axis))
             continue;
         part->at = position;
         vec_push(s->arena, &v->parts, part);
@@ -155,10 +161,7 @@ static void take_strides(Schedule *s, const Group *g)
     Storage *whole = sched_storage_of(s, &concat->out[0]);
     for (uint32_t i = 0; i < concat->n_in; i++) {
         Storage *part = sched_storage_of(s, ir_in(concat, i));
-        bool again = false;
-        for (uint32_t j = 0; j < i; j++)
-            again |= ir_in(concat, j) == ir_in(concat, i);
-        if (!part || !part->view || part->in_place != whole || again)
+        if (!part || !part->view || part->in_place != whole || comes_again(concat, i))
             continue;
         part->at *= whole->stride[node_int(concat, AN_axis)];
         part->kind = whole->kind;
