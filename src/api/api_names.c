@@ -42,15 +42,13 @@ static bool check_name(const Names *known, const char *option, const char *what,
     return diag_report(known->ctx, 0, DIAG_api_name, option, what, name, known->list.len ? text.data : " none");
 }
 
-/* Whether the importer may name a size so that the run finds: no declaration shows it. See api_check_bounds. */
-static bool may_be_found(Str name) { return name[0] == 'u' && name[1] && name[1 + strspn(name + 1, "0123456789")] == '\0'; }
-
+/* A bound may be of a size that only an import names: see api_check_bounds. */
 static bool check_options(const igata_options *o, const Names *symbols, const Names *inputs)
 {
     bool ok = true;
     for (uint32_t i = 0; i < o->dims.len; i++) {
         bool bound = o->dims.data[i].lo == 0;
-        if (!bound || !may_be_found(o->dims.data[i].name))
+        if (!bound || !front_may_name(o->dims.data[i].name))
             ok &= check_name(symbols, bound ? "--bound" : "--dim", "symbolic size", o->dims.data[i].name);
     }
     for (uint32_t i = 0; i < o->shapes.len; i++)
@@ -89,8 +87,7 @@ bool api_check_bounds(Context *ctx, const igata_options *o, const char *path, co
     for (uint32_t i = 0; i < o->dims.len; i++) {
         if (o->dims.data[i].lo || has_name(&symbols, o->dims.data[i].name))
             continue;
-        size_t n = strlen(path);
-        if (!read && n > 5 && strcmp(path + n - 5, ".onnx") == 0 && front_onnx_info(ctx, ctx_arena(ctx), path, &info))
+        if (!read && str_ends_with(path, ".onnx") && front_onnx_info(ctx, ctx_arena(ctx), path, &info))
             add_declared(&symbols, &info); /* sizes that have been given are no symbols of the module */
         read = true;
         ok &= check_name(&symbols, "--bound", "size", o->dims.data[i].name);

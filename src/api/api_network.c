@@ -6,16 +6,10 @@
 
 /* ---- import ------------------------------------------------------------------------------------------------------------ */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Values of the session and, by the types that the model declares, of the options. */
 static bool add_values(Context *ctx, const char *path, const igata_options *o, const Given *given, ImportOptions *options)
 {
-    bool onnx = ends_with(path, ".onnx");
+    bool onnx = str_ends_with(path, ".onnx");
     FrontInfo info = {0};
     if (o->values.len && !onnx)
         return diag_report(ctx, 0, DIAG_api_option, "--input-value is for .onnx files");
@@ -60,7 +54,7 @@ Module *api_import(igata_context *owner, const char *path, const Blob *blob, con
     if (o->pass.strict || o->pass.direct)
         module_set_strict(module);
     *func = driver_entry(ctx, module, *o->entry ? o->entry : NULL);
-    if (!*func || (ends_with(path, ".ig") && !bind_text(ctx, o, &options, module, *func)))
+    if (!*func || (str_ends_with(path, ".ig") && !bind_text(ctx, o, &options, module, *func)))
         return NULL;
     if (!api_check_bounds(ctx, o, path, module))
         return NULL;
@@ -93,7 +87,7 @@ static igata_status load_body(void *arg)
     FrontInfo info;
     net->owner = l->ctx;
     net->module = api_import(l->ctx, l->path, NULL, l->options, NULL, &net->func);
-    if (!net->module && api_lacks_values(ctx, said) && ends_with(l->path, ".onnx") &&
+    if (!net->module && api_lacks_values(ctx, said) && str_ends_with(l->path, ".onnx") &&
         front_onnx_info(ctx, ctx_arena(ctx), l->path, &info))
         api_advise_values(ctx, &info);
     if (!net->module)
@@ -139,7 +133,7 @@ static igata_status compile_body(void *arg)
     if (!api_driver_options(c->options, false, &options))
         return IGATA_E_OPTION;
     options.model = c->net->file;
-    if (ends_with(c->path, ".ig"))
+    if (str_ends_with(c->path, ".ig"))
         return write_text(c->net, c->options, &options, c->path);
     if (!driver_knows_output(ctx, c->path))
         return IGATA_E_OPTION;

@@ -64,19 +64,13 @@ typedef struct FileCall {
     igata_tensor *to;
 } FileCall;
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static igata_status read_body(void *arg)
 {
     FileCall *c = arg;
     Context *ctx = c->ctx->ctx;
     Tensor *t = ARENA_NEW(ctx_arena(ctx), Tensor);
     Str name = "";
-    bool npy = ends_with(c->path, ".npy") || strcmp(c->path, "-") == 0; /* as results on standard output are */
+    bool npy = str_ends_with(c->path, ".npy") || strcmp(c->path, "-") == 0; /* as results on standard output are */
     bool ok = npy ? front_npy_read(ctx, ctx_arena(ctx), c->path, t)
                   : front_read_tensor_pb(ctx, ctx_arena(ctx), c->path, &name, t);
     if (ok)

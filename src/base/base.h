@@ -112,6 +112,7 @@ typedef const char *Str; /* interned in a Context: equal texts are equal pointer
 Str str_intern(Context *ctx, const char *text);
 Str str_intern_n(Context *ctx, const char *text, size_t length);
 Str str_format(Context *ctx, const char *format, ...) IG_PRINTF(2, 3);
+bool str_ends_with(const char *text, const char *end);
 
 /* Text under construction. */
 typedef struct Text {

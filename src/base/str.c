@@ -22,6 +22,12 @@ Str str_intern_n(Context *ctx, const char *text, size_t length) { return intern_
 
 Str str_intern(Context *ctx, const char *text) { return str_intern_n(ctx, text, strlen(text)); }
 
+bool str_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 Str str_format(Context *ctx, const char *format, ...)
 {
     char small[256];

@@ -471,12 +471,6 @@ void driver_make_image(Program *p, Arena *arena, ArtImage *image)
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------------ */
 
-static bool has_suffix(const char *path, const char *suffix)
-{
-    size_t n = strlen(path), m = strlen(suffix);
-    return n >= m && strcmp(path + n - m, suffix) == 0;
-}
-
 static bool write_text(Program *p, const char *path, CgenOutput output)
 {
     const DriverVariant *v = &p->variant[0];
@@ -492,7 +486,7 @@ bool driver_knows_output(Context *ctx, const char *path)
 {
     static const char *const known[] = {".so", ".o", ".a", ".ig", ".ll", ".s"};
     for (size_t i = 0; i < IG_COUNT(known); i++)
-        if (has_suffix(path, known[i]))
+        if (str_ends_with(path, known[i]))
             return true;
     return strcmp(path, "-") == 0 ? true : diag_report(ctx, 0, DIAG_driver_output, path);
 }
@@ -515,7 +509,7 @@ static bool write_object(Program *p, Arena *arena, ArtImage *image, const char *
     const char *prefix = prefix_of(arena, path);
     char *header = arena_printf(arena, "%.*s.h", (int)(strlen(path) - 2), path);
     image->n_variants = 1;
-    if (!(has_suffix(path, ".o") ? art_write_o : art_write_a)(p->ctx, image, prefix, path))
+    if (!(str_ends_with(path, ".o") ? art_write_o : art_write_a)(p->ctx, image, prefix, path))
         return false;
     if (art_write_h(p->ctx, image, prefix, header))
         return true;
@@ -538,15 +532,15 @@ bool driver_write(Program *p, const char *path)
     Arena *arena = arena_create(p->ctx);
     ArtImage image;
     bool ok;
-    if (p->n_variants > 1 && !has_suffix(path, ".so") && strcmp(path, "-") != 0)
+    if (p->n_variants > 1 && !str_ends_with(path, ".so") && strcmp(path, "-") != 0)
         diag_report(p->ctx, 0, DIAG_driver_one_cpu, path, p->variant[0].target->level);
-    if (has_suffix(path, ".ll")) {
+    if (str_ends_with(path, ".ll")) {
         ok = write_text(p, path, CGEN_LLVM_IR);
-    } else if (has_suffix(path, ".s")) {
+    } else if (str_ends_with(path, ".s")) {
         ok = write_text(p, path, CGEN_ASSEMBLY);
-    } else if (has_suffix(path, ".so") || strcmp(path, "-") == 0) {
+    } else if (str_ends_with(path, ".so") || strcmp(path, "-") == 0) {
         ok = driver_write_so(p, path);
-    } else if (has_suffix(path, ".o") || has_suffix(path, ".a")) {
+    } else if (str_ends_with(path, ".o") || str_ends_with(path, ".a")) {
         driver_make_image(p, arena, &image);
         ok = write_object(p, arena, &image, path);
     } else {

@@ -66,6 +66,8 @@ typedef struct FrontInfo {
     const FrontValue *in, *out;
 } FrontInfo;
 bool front_onnx_info(Context *ctx, Arena *arena, const char *path, FrontInfo *info); /* false after reporting */
+/* Whether an import may give this name to a size that the run finds, which no declaration shows. */
+bool front_may_name(Str symbol);
 
 /* ---- data: store = dtype, elements dense; data lives in arena or is a view of a file mapped by the Context ------------ */
 

@@ -334,6 +334,12 @@ static const Type *with_first(Context *ctx, const Dim *first, const Type *type)
     return type_tensor(ctx, type->dtype, type->rank + 1, dims);
 }
 
+/* The names that unbacked_dim gives: u0, u1, .. */
+bool front_may_name(Str symbol)
+{
+    return symbol[0] == 'u' && symbol[1] && symbol[1 + strspn(symbol + 1, "0123456789")] == '\0';
+}
+
 /* A size that only the run knows. */
 static const Dim *unbacked_dim(OnnxNode *n, const Dim *bound)
 {
