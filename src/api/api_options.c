@@ -259,7 +259,8 @@ static bool set_bound(igata_options *o, const char *key, const char *value, void
     ROW("opt-level", "0|1|2", set_opt_level, owner, "the same as -O0, -O1, -O2 (default)")                                          \
     ROW("shape", "NAME=1x512", set_shape, owner, "sizes of an input")                                                               \
     ROW("dim", "NAME=N", set_dim, owner, "size of a symbol; NAME=LOW..HIGH: one program for the range")                            \
-    ROW("bound", "NAME=N", set_bound, owner, "largest value of a symbol, or of a size that the run finds (how often a loop goes round)")                                                           \
+    ROW("bound", "NAME=N", set_bound, owner,                                                                                        \
+        "largest value of a symbol, or of a size that the run finds (how often a loop goes round)")                                 \
     ROW("input", "NAME", add_name, inputs, "an initializer that stays an input")                                                    \
     ROW("input-value", "NAME=1,2,3", set_value, owner, "an input becomes this constant; its value may decide shapes")               \
     ROW("entry", "NAME", set_text, entry, "entry function")                                                                         \
@@ -456,7 +457,8 @@ bool api_driver_options(igata_options *o, bool host_only, DriverOptions *out)
 {
     const TargetInfo *host = cgen_host_target();
     const char *cpu = o->cpu;
-    *out = (DriverOptions){.pass = o->pass, .ftz = o->ftz, .bounds = o->dims.data, .n_bounds = o->dims.len, .dump = on_dump, .dump_user = o};
+    *out = (DriverOptions){.pass = o->pass, .ftz = o->ftz,
+                           .bounds = o->dims.data, .n_bounds = o->dims.len, .dump = on_dump, .dump_user = o};
     out->pass.eager = o->engine == ENGINE_EAGER;
     out->pass.disabled = o->disabled.data;
     out->pass.n_disabled = o->disabled.len;

@@ -11,11 +11,11 @@
 
 static uint32_t number_of(const Schedule *s, const Storage *st)
 {
-    for (uint32_t i = 0; st && i < s->storages.len; i++)
-        if (s->storages.data[i] == st)
-            return i;
     if (!st)
         return UINT32_MAX;
+    for (uint32_t i = 0; i < s->storages.len; i++)
+        if (s->storages.data[i] == st)
+            return i;
     ig_bug(s->ctx, "storage '%s' is not in the schedule", st->name);
 }
 

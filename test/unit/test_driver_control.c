@@ -7,8 +7,8 @@
 #include "igata_rt.h"
 #include "support/unit.h"
 
-#include <stdio.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_IO = 16, ROUNDS = 4 };
