@@ -42,6 +42,8 @@ expect 3 run add.ig --dim M=2 -i x=ones
 says "no symbolic size 'M'; it has 'N'"
 expect 3 compile add.ig --shape z=2x4 -o never.so
 says "no input 'z'; it has 'x'"
+expect 3 compile add.ig --dim N=2 --bound M=9 -o never.so
+says "option --bound: the model has no symbolic size 'M'; it has 'N'"
 expect 2 bench add.ig --runs none
 expect 2 opt add.ig --passes=nothing
 expect 2 compile add.ig -o add.exe
@@ -106,6 +108,22 @@ for how in "wino2 -O2" "ref32 --strict" "ref32 --fast-math=no-wino2"; do
     expect 0 run conv.ig ${how#* } -i x=random:1 -i w=random:2 -o y=@${how% *}.npy
 done
 cmp -s wino2.npy ref32.npy && fail "--strict does not change the convolution"
+
+# operands of a concat that are computed in their places in its result
+cat > view.ig << 'E2'
+entry func @main(%x : f32[6,16] "x", %w : f32[16,24] "w", %k : f32[6,32] "k", %v : f32[56,8] "v") -> ("y") {
+  %a = dot %x, %w {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : f32[6,24]
+  %c = concat %a, %k {axis=1} : f32[6,56]
+  %y = dot %c, %v {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : f32[6,8]
+  yield %y
+}
+E2
+expect 0 compile view.ig -o view.so
+expect 0 inspect view.so
+grep -Eq '^  %v6 .* 576 bytes, phases 0\.\.1, view of %v8$' out || fail "inspect does not tell a view"
+expect 0 inspect view.so --json
+grep -q '{"name": "v6", [^}]*"view_of": "v8"}' out || fail "the JSON does not tell a view"
+grep -q '{"name": "v8", [^}]*"view_of"' out && fail "the JSON tells a view that is none"
 
 # one artifact for a range of sizes
 expect 0 compile add.ig --dim N=2..9 -o range.so
@@ -234,6 +252,13 @@ done
 expect 0 compile stack.ig --bound u0=2 -o stack.so
 expect 3 run stack.so -i n=ones -i x=ones -o y=@never.npy
 says "more trips than the bound.*in node 'line7'"
+expect 0 inspect stack.so --json
+grep -q '"name": "u0", "lo": 0, "hi": 2, "found": true}' out || fail "the JSON does not tell the found size"
+grep -q '"kind": "loop", [^}]*"bound": 2, "size": "u0"' out || fail "the JSON does not tell which step finds the size"
+expect 3 compile "$SRC/examples/digits/digits.onnx" --dim batch=2 --bound u7=2 -o never.so
+says "no size 'u7'; it has 'batch'"
+expect 3 compile stack.ig --bound u7=2 -o never.so
+says "no size 'u7'; it has 'u0'"
 expect 3 run stack.ig --dim u0=2 -i n=ones -i x=ones
 says '\[driver_bind\]'
 expect 3 compile stack.ig -o never.o
