@@ -4,7 +4,8 @@
  * largest first, each at the lowest offset free during its lifetime (greedy by size; Pisarchyk and Lee 2020, arXiv:2001.03288).
  * A value takes over the bytes of an operand that dies in the same kernel if that kernel reads the operand only at
  * the element it is about to overwrite. Local buffers go to a scratch area with one copy per thread slot.
- * What views lie in (views.c) lives from the first write of one to the last use of any; nothing is computed over a view.
+ * What views lie in (views.c) lives from the first write of one to the last use of any; nothing is computed over a
+ * view, nor over what a view lies in by a kernel that reads the view.
  * Equal kernels share code; equal packed constants share one image.
  * If that is above the lower bound, other orders are tried: by start, by bytes times lifetime, and then repeatedly the blocks that
  * reach the peak first; a fixed number of tries, so the result depends on the graph alone.
@@ -172,6 +173,18 @@ static bool may_share(const Group *g, const Storage *old, const Storage *new)
     return p.ok && p.stores >= 1;
 }
 
+/* Whether the kernel touches the bytes of `old` under another name, too (a view, a void copy): may_share does not see that. */
+static bool has_other_name(const Group *g, Storage *old, const Storage *new)
+{
+    for (uint32_t i = 0; i < g->reads.len; i++)
+        if (g->reads.data[i] != old && block_of(g->reads.data[i]) == block_of(old))
+            return true;
+    for (uint32_t i = 0; i < g->writes.len; i++)
+        if (g->writes.data[i] != new && g->writes.data[i]->in_place && block_of(g->writes.data[i]) == block_of(old))
+            return true;
+    return false;
+}
+
 static void merge_in_place(Schedule *s)
 {
     for (uint32_t p = 0; p < s->groups.len; p++) {
@@ -182,11 +195,8 @@ static void merge_in_place(Schedule *s)
                 continue;
             for (uint32_t r = 0; r < g->reads.len && !new->in_place; r++) {
                 Storage *old = g->reads.data[r], *block = block_of(old);
-                bool taken = false;
-                for (uint32_t o = 0; o < g->writes.len; o++)
-                    taken |= g->writes.data[o] != new && g->writes.data[o]->in_place && block_of(g->writes.data[o]) == block;
-                if (block->kind == SLOT_WORKSPACE && !old->merged && !old->view && old->last == p && block->last <= p && !taken &&
-                    may_share(g, old, new)) {
+                if (block->kind == SLOT_WORKSPACE && !old->merged && !old->view && old->last == p && block->last <= p &&
+                    !has_other_name(g, old, new) && may_share(g, old, new)) {
                     new->in_place = old;
                     block->last = new->last;
                 }

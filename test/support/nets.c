@@ -272,7 +272,8 @@ static void net_wino2_filters(Net *n)
 }
 
 /* Blocks that append channels, parts of one value, a skip over a smaller image, and values over which nothing may be written: `twice`
- * has the shape and strides of the view that dies with it, but reads all of the joined rows. */
+ * has the shape and strides of the view that dies with it, but reads all of the joined rows; `less` those of the joined rows, but reads
+ * the view in them over and over. */
 static void net_views(Net *n)
 {
     Val *x = net_input(n, "x", DT_F32, DIMS(1, 5, 12, 10)), *m = net_input(n, "m", DT_F32, DIMS(16, 24)), *all[4], *d;
@@ -294,7 +295,11 @@ static void net_views(Net *n)
     Val *twice = op_binary(&n->b, OP_mul, part[0], back);
     Val *r = op_matmul(&n->b, twice, net_weight(n, DIMS(32, 7)));
     Val *out = op_concat(&n->b, (Val *[]){op_matmul(&n->b, r, net_weight(n, DIMS(7, 48))), op_matmul(&n->b, r, net_weight(n, DIMS(7, 20)))}, 2, 1);
-    net_outputs(n, 3, (Val *[]){y, r, out});
+    Val *row[] = {op_unary(&n->b, OP_tanh, op_slice_axis(&n->b, m, 0, dim_const(n->ctx, 3), dim_const(n->ctx, 1), 1)),
+                  op_unary(&n->b, OP_tanh, op_slice_axis(&n->b, m, 0, dim_const(n->ctx, 4), dim_const(n->ctx, 7), 1))};
+    Val *eight = op_concat(&n->b, row, 2, 0), *less = op_binary(&n->b, OP_sub, eight, row[0]);
+    Val *spread = op_binary(&n->b, OP_add, less, op_reduce(&n->b, less, "sum", (int64_t[]){0}, 1));
+    net_outputs(n, 4, (Val *[]){y, r, out, spread});
 }
 
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"views", net_views}, {"attention", net_attention},
