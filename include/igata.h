@@ -151,7 +151,8 @@ igata_status igata_session_result(igata_session *session, size_t index, igata_te
 /* Binds inputs once; then each step runs on them without copies (for timing). */
 igata_status igata_session_bind(igata_session *session, const igata_tensor *inputs, size_t n_inputs);
 igata_status igata_session_step(igata_session *session);
-/* A step of a compiled model on the calling thread; what each phase took is added to `times` (igata_session_phases elements). */
+/* A step of a compiled model on the calling thread; what each phase took is added to `times` (igata_session_phases
+ * elements, zeroed by the caller before the first). IGATA_E_ARGUMENT if nothing is bound or the engine compiles nothing. */
 igata_status igata_session_step_timed(igata_session *session, igata_timing times[]);
 /* Of the program bound or run last: 0 where the engine has none. */
 size_t igata_session_phases(const igata_session *session);

@@ -10,9 +10,9 @@
  *
  * igata_open does everything that may fail or block. igata_run, igata_job_begin and igata_work allocate nothing, take
  * no lock, make no system call and use at most 16 KB of stack, 4 KB of them by the runtime and the rest by kernels; they are
- * re-entrant as long as workspace, outputs, state and job are not shared. Nothing starts threads by itself: call igata_run on one thread, or bring threads
- * (igata_job_*), or a parallel-for, or ask for a pool. Structs begin with their size: set it to sizeof the struct, zero
- * the rest. Fields are only ever added.
+ * re-entrant as long as workspace, outputs, sizes (where the entry finds any), state and job are not shared. Nothing starts
+ * threads by itself: call igata_run on one thread, or bring threads (igata_job_*), or a parallel-for, or ask for a pool.
+ * Structs begin with their size: set it to sizeof the struct, zero the rest. Fields are only ever added.
  */
 #ifndef IGATA_RT_H
 #define IGATA_RT_H
@@ -41,7 +41,7 @@ enum {
     IGATA_E_BUSY = 12,    /* the job still runs */
     IGATA_E_THREADS = 13, /* too many threads, or they cannot be started */
     IGATA_E_SIZE = 14,    /* a size is outside its range, or not what another input says */
-    IGATA_E_BOUND = 15,   /* a loop needs more trips than it was compiled for (--bound): outputs are defined but meaningless */
+    IGATA_E_BOUND = 15,   /* a loop needs more trips than it was compiled for (--bound): outputs are what those gave */
     IGATA_STATUS_COUNT
 };
 const char *igata_status_text(igata_status status);
@@ -131,7 +131,9 @@ typedef struct igata_size {
     int64_t lo, hi; /* the range, inclusive */
 } igata_size;
 
-typedef struct igata_phase { /* an execution of a kernel; flops and bytes by the compiler's count, at the bounds */
+/* An execution of a kernel; flops and bytes by the compiler's count, at the bounds. Equal kernels share code: kernel and nodes
+ * are those of the first execution of it; they live as long as the model. */
+typedef struct igata_phase {
     size_t size;
     const char *kernel, *nodes;
     uint64_t flops, bytes;
@@ -168,7 +170,7 @@ igata_status igata_run(const igata_model *model, size_t entry, void *const io[],
 igata_status igata_run_report(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
                               uint64_t *error);
 /* Measuring: the same, and for each phase of the entry its executions and the time from the end of the phase before, steps of
- * control included. times: igata_entry.phases elements, which the run adds to. */
+ * control included. times: igata_entry.phases elements, which the run adds to; NULL is IGATA_E_ARGUMENT. */
 typedef struct igata_timing {
     uint64_t ns, executions;
 } igata_timing;

@@ -387,7 +387,7 @@ igata_status api_node_error(igata_session *s, const Func *func, uint64_t error)
 {
     Loc loc = func ? loc_of_node(func->body, (uint32_t)(error >> 8)) : 0;
     igata_status status = (error & 0xff) == ART_ERROR_STEPS ? IGATA_E_BOUND : IGATA_E_INDEX;
-    diag_report(s->owner->ctx, loc, DIAG_api_index, igata_status_text(status));
+    diag_report(s->owner->ctx, loc, DIAG_api_error, igata_status_text(status));
     return status;
 }
 
@@ -399,15 +399,17 @@ igata_status api_explain(igata_session *s, const Shaped *shaped, igata_status st
         return api_status(diag_report(ctx, 0, DIAG_api_run, s->path, igata_status_text(status)));
     if (shaped->program)
         return api_node_error(s, shaped->program->func, error);
-    diag_report(ctx, 0, DIAG_api_index_node, s->path, igata_status_text(status), node ? node : "?");
+    diag_report(ctx, 0, DIAG_api_error_node, s->path, igata_status_text(status), node ? node : "?");
     return status;
 }
 
-static igata_status step_artifact(igata_session *s, Shaped *shaped)
+igata_status engine_step_artifact(igata_session *s, Shaped *shaped, igata_timing *times)
 {
     uint64_t error = 0;
     igata_status status;
-    if (s->pool) {
+    if (times) {
+        status = igata_run_timed(shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state, &error, times);
+    } else if (s->pool) {
         status = igata_pool_run(s->pool, shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state);
         error = status != IGATA_OK ? igata_pool_error(s->pool) : 0;
     } else {
@@ -436,5 +438,5 @@ igata_status engine_step(igata_session *s, Shaped *shaped)
         return step_reference(s, shaped);
     if (s->has_runner)
         return runner_step(s, shaped);
-    return shaped->eager ? eager_step(s, shaped) : step_artifact(s, shaped);
+    return shaped->eager ? eager_step(s, shaped) : engine_step_artifact(s, shaped, NULL);
 }

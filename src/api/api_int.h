@@ -155,6 +155,7 @@ struct igata_session {
 
 igata_status engine_prepare(igata_session *s, Shaped *shaped); /* n_in and in are set */
 igata_status engine_step(igata_session *s, Shaped *shaped);
+igata_status engine_step_artifact(igata_session *s, Shaped *shaped, igata_timing *times); /* times: NULL, or one thread, timed */
 igata_status api_node_error(igata_session *s, const Func *func, uint64_t error); /* reports; IGATA_E_INDEX or _BOUND */
 /* The shape of a tensor of the type where the program's symbols have these values. */
 void api_set_shape(Context *ctx, const Program *program, const int64_t *sizes, const Type *type, Tensor *t);

@@ -505,12 +505,7 @@ typedef struct TimedCall {
 static igata_status timed_body(void *arg)
 {
     const TimedCall *c = arg;
-    const Shaped *p = timed_program(c->s);
-    uint64_t error = 0;
-    if (!p)
-        return IGATA_E_ARGUMENT;
-    igata_status status = igata_run_timed(p->model, p->entry, p->io, p->workspace, p->state, &error, c->times);
-    return status == IGATA_OK ? status : api_explain(c->s, p, status, error);
+    return timed_program(c->s) ? engine_step_artifact(c->s, c->s->current, c->times) : IGATA_E_ARGUMENT;
 }
 
 igata_status igata_session_step_timed(igata_session *s, igata_timing times[])

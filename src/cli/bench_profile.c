@@ -115,11 +115,14 @@ static void measure_limits(Profile *p)
 
 static double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
+/* An amount a microsecond; 0 for a kernel that did not run (the branch not taken). */
+static double rate(double amount, double us) { return us > 0 ? amount / us : 0; }
+
 static void print_row(const Profile *p, const KernelTime *k)
 {
     printf("%-24.24s %5zu %11.2f %6.1f %10.3f %8.2f %6.1f %10.3f %7.2f %6.1f  %s\n", k->name, k->calls, k->us,
-           share(k->us, p->total_us), k->flops * 1e-6, k->flops / k->us * 1e-3, share(k->flops / k->us, p->peak_flops),
-           k->bytes * 1e-6, k->bytes / k->us * 1e-3, share(k->bytes / k->us, p->peak_bytes), k->nodes);
+           share(k->us, p->total_us), k->flops * 1e-6, rate(k->flops, k->us) * 1e-3, share(rate(k->flops, k->us), p->peak_flops),
+           k->bytes * 1e-6, rate(k->bytes, k->us) * 1e-3, share(rate(k->bytes, k->us), p->peak_bytes), k->nodes);
 }
 
 static void print_table(const Profile *p)
@@ -147,7 +150,7 @@ static void print_json(const Profile *p)
         printf(", \"nodes\": ");
         cli_print_json(k->nodes);
         printf(", \"calls\": %zu, \"us\": %.3f, \"share\": %.5f, \"flops\": %.0f, \"gflops\": %.3f, \"bytes\": %.0f, \"gbs\": %.3f}", k->calls,
-               k->us, share(k->us, p->total_us) / 100, k->flops, k->flops / k->us * 1e-3, k->bytes, k->bytes / k->us * 1e-3);
+               k->us, share(k->us, p->total_us) / 100, k->flops, rate(k->flops, k->us) * 1e-3, k->bytes, rate(k->bytes, k->us) * 1e-3);
     }
     printf("]}\n");
 }

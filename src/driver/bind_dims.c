@@ -33,10 +33,13 @@ static bool set_range(Sizes *b, const Sym *sym, int64_t lo, int64_t hi)
 static void set_bound(Sizes *b, const Sym *sym, const DimBinding *bounds, uint32_t n)
 {
     int64_t hi = sym->hi;
+    bool given = false;
     for (uint32_t i = 0; i < n; i++)
-        if (bounds[i].name == sym->name && bounds[i].lo == 0 && bounds[i].hi < hi)
-            hi = bounds[i].hi;
-    if (hi >= INT32_MAX) {
+        if (bounds[i].name == sym->name && bounds[i].lo == 0) {
+            hi = bounds[i].hi < hi ? bounds[i].hi : hi;
+            given = true;
+        }
+    if (hi >= INT32_MAX && !given) {
         hi = DRIVER_BOUND;
         diag_report(b->ctx, 0, DIAG_driver_bound, sym->name, (long long)hi, sym->name);
     }
@@ -122,7 +125,7 @@ bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options)
         const DimBinding *dim = &options->dims[i];
         Sym *sym = module_find_sym(module, dim->name);
         if (sym && sym->unbacked && dim->lo > 0) /* what a run finds cannot be said before; for bounds see driver_bound_sizes */
-            ok = diag_report(ctx, 0, DIAG_driver_bind, "", sym->name, (long long)dim->lo);
+            ok = diag_report(ctx, 0, DIAG_driver_found, sym->name, sym->name);
         else if (sym && !sym->unbacked && dim->lo == dim->hi)
             ok = set_size(&b, "", sym, dim->lo);
     }

@@ -733,7 +733,10 @@ static bool parse_sym(Parser *p)
         return FAIL_LAST(p, DIAG_ir_value, "range of symbol", name, "expected 0 <= low <= high");
     if (!expect_punct(p, ']'))
         return false;
-    module_sym(p->module, name, lo, hi)->unbacked = accept_word(p, "unbacked");
+    bool unbacked = accept_word(p, "unbacked");
+    if (unbacked && lo > 0)
+        return FAIL_LAST(p, DIAG_ir_value, "range of symbol", name, "expected low = 0: a run may find nothing");
+    module_sym(p->module, name, lo, hi)->unbacked = unbacked;
     return true;
 }
 

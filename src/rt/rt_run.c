@@ -350,7 +350,11 @@ igata_status igata_run_report(const igata_model *model, size_t entry, void *cons
 igata_status igata_run_timed(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state,
                              uint64_t *error, igata_timing times[])
 {
-    return times ? run_phases(model, entry, io, workspace, state, error, times) : IGATA_E_ARGUMENT;
+    if (times)
+        return run_phases(model, entry, io, workspace, state, error, times);
+    if (error)
+        *error = 0;
+    return IGATA_E_ARGUMENT;
 }
 
 igata_status igata_run(const igata_model *model, size_t entry, void *const io[], void *workspace, void *state)

@@ -279,7 +279,8 @@ int64_t control_trips(const Node *loop, bool *fixed, bool *cut)
     else if (is_false(again))
         most = most < 1 ? most : 1;
     *fixed &= most < INT64_MAX;
-    int64_t limit = found ? found->hi : trip ? INT64_MAX : MOST_STEPS;
+    int64_t limit = trip ? INT64_MAX : MOST_STEPS;
+    limit = found && found->hi < limit ? found->hi : limit;
     *cut = limit < most;
     return *cut ? limit : most;
 }

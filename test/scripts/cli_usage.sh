@@ -222,11 +222,11 @@ printf '\x93NUMPY\x01\x00v\x00%-117s\n%b' "{'descr': '<i8', 'fortran_order': Fal
     '\x01\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0' > index.npy
 for engine in compiled eager ref32 f64 "compiled --threads 2"; do
     expect 3 run take.ig -i i=@index.npy -o y=@never.npy --engine $engine
-    says 'take.ig:4.*\[api_index\]'
+    says 'take.ig:4.*\[api_error\]'
 done
 expect 0 compile take.ig -o take.so
 expect 3 run take.so -i i=@index.npy -o y=@never.npy
-says '\[api_index_node\]'
+says '\[api_error_node\]'
 cat > stack.ig << 'E2'
 sym u0 in [0, 2147483647] unbacked
 weight @three : s64[] = [3]
@@ -260,7 +260,9 @@ says "no size 'u7'; it has 'batch'"
 expect 3 compile stack.ig --bound u7=2 -o never.so
 says "no size 'u7'; it has 'u0'"
 expect 3 run stack.ig --dim u0=2 -i n=ones -i x=ones
-says '\[driver_bind\]'
+says '\[driver_found\]'
+expect 0 bench stack.ig -i n=zeros --runs 3 --per-kernel --json
+grep -q '"us": 0.000, .*"gflops": 0.000' out || fail "bench --per-kernel --json of a loop without a trip: $(cat out)"
 expect 3 compile stack.ig -o never.o
 says 'found by the run'
 [ -e never.npy ] && fail "a failed run leaves an output"

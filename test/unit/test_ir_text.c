@@ -219,6 +219,7 @@ static const Bad bad[] = {
     {DIAG_ir_syntax, "t.ig:2:32", IN_MAIN("%y = reduce %x {axes=[0], kind=} : f32[1] yield %y")},
     {DIAG_ir_syntax, "t.ig:2:26", IN_MAIN("%y = neg %x : f32[4] loc(elsewhere) yield %y")},
     {DIAG_ir_value, "t.ig:1:14", "sym N in [3, 2]"},
+    {DIAG_ir_value, "t.ig:1:17", "sym N in [1, 2] unbacked"},
     {DIAG_ir_value, "t.ig:1:11", "sym N in [99999999999999999999, 2]"},
     {DIAG_ir_value, "t.ig:1:19", "state @s : f32[1-2]"},
     {DIAG_ir_value, "t.ig:1:16", "state @s : f32[floordiv(1,0)]"},

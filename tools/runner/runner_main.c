@@ -4,7 +4,7 @@
  *
  *     igata-runner ARTIFACT FOLDER [THREADS]
  *
- * reads FOLDER/in0 .. (raw elements), runs the first entry once and writes FOLDER/out0 .., and to FOLDER/found0 the sizes that the
+ * reads FOLDER/in0 .. (raw elements), runs the first entry (one with sizes to be told is IGATA_E_ARGUMENT) once and writes FOLDER/out0 .., and to FOLDER/found0 the sizes that the
  * run has found, if it finds any. The exit status is the igata_status; after IGATA_E_INDEX and IGATA_E_BOUND, FOLDER/error0 holds the
  * error word. 100: a file cannot be read or written.
  */
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_IO = 4096, MAX_SIZES = 256, BAD_FILE = 100 };
+enum { MAX_IO = 4096, MAX_SIZES = 256, MAX_RANK = 64, BAD_FILE = 100 };
 
 static void *allocate(size_t bytes)
 {
@@ -58,7 +58,7 @@ static int store(const char *folder, const char *stem, size_t index, const void 
 static int store_output(const char *folder, const igata_model *model, const igata_entry *entry, size_t index, const int64_t *sizes,
                         const void *data, const igata_value *value)
 {
-    int64_t dims[64];
+    int64_t dims[MAX_RANK];
     size_t bytes = value->bytes;
     if (entry->found && igata_shape(model, 0, entry->inputs + index, sizes, dims) != IGATA_OK)
         return 0;
