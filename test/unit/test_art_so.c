@@ -220,6 +220,7 @@ static void test_contradictions(void **state)
         {&RECORD(entries, ArtRecEntry, 0)->n_outputs, 3},
         {&RECORD(entries, ArtRecEntry, 0)->n_sizes, 1},
         {&RECORD(entries, ArtRecEntry, 0)->n_symbols, 1},
+        {&RECORD(entries, ArtRecEntry, 0)->n_found, 1},
         {RECORD(dim_sizes, uint32_t, 0), 1},
     };
     for (size_t i = 0; i < IG_COUNT(cases); i++) {
