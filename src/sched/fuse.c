@@ -649,7 +649,8 @@ static void emit_loop(Fuse *f, const Node *node, bool fused)
     group_region(f, node->region[0], fused);
     f->depth--;
     step = (Step){STEP_NEXT, .node = node, .counter = step.counter, .go = control_word(f->s, body->last->in[0].val), .target = first};
-    f->s->steps.data[first].target = add_step(f, step);
+    uint32_t next = add_step(f, step); /* may move the steps */
+    f->s->steps.data[first].target = next;
 }
 
 static void emit_control(Fuse *f, const Node *node, bool fused)

@@ -90,8 +90,11 @@ static bool find_window(Kernel *k, Stmt *list, Window *w)
         if ((s->kind != LS_LET && s->kind != LS_STORE) || (s->kind == LS_LET && ++n_lets > MAX_LETS))
             return false;
     }
-    for (uint32_t i = 0; i < w->fold->u.fold.n_axes; i++)
+    for (uint32_t i = 0; i < w->fold->u.fold.n_axes; i++) {
+        if (w->fold->u.fold.axis[i].size) /* taps are written out */
+            return false;
         w->taps *= w->fold->u.fold.axis[i].extent;
+    }
     w->vec = nest->loop[nest->n - 1];
     w->col = nest->loop[nest->n - 2];
     if (w->taps < 2 || w->taps > MAX_TAPS || (w->fold->u.fold.kb > 0 && w->taps > w->fold->u.fold.kb) ||
