@@ -128,7 +128,7 @@ bool lower_reduce_window(LowerArgs *args)
 /* ---- argreduce as folds: exact, so equal to any other way of finding the element -------------------------------- */
 
 /* best = fold(x); the first (or last) index whose element equals it. A NaN is the best of its row, and then the first
- * NaN is taken whatever `last` says: such rows count from the other end. */
+ * NaN is taken whatever `last` says: such rows count from the other end. No element: 0, as the evaluator says. */
 Val *body_argreduce(Builder *b, const Attrs *attrs, Val *const *in, uint32_t n_in, const Type *out)
 {
     (void)n_in, (void)out;
@@ -145,10 +145,15 @@ Val *body_argreduce(Builder *b, const Attrs *attrs, Val *const *in, uint32_t n_i
         hit = op_select(b, nan, op_unary(b, OP_isnan, x), hit);
     AttrVal size_attr = attr_dim(x->type->dim[axis]);
     Val *size = op_emit(b, OP_dimval, NULL, 0, &size_attr, 1);
-    if (!last)
-        return op_reduce(b, op_select(b, hit, index, size), "min", &axis, 1);
+    bool filled = dim_le(dim_const(b->module->ctx, 1), x->type->dim[axis]) == TRI_YES;
+    if (!last) {
+        Val *first = op_reduce(b, op_select(b, hit, index, size), "min", &axis, 1);
+        return filled ? first : op_binary(b, OP_min, first, size);
+    }
     Val *end = op_binary(b, OP_sub, size, op_const_s64(b, DT_S64, 1));
     Val *score = floating ? op_select(b, nan, op_binary(b, OP_sub, end, index), index) : index;
     Val *top = op_reduce(b, op_select(b, hit, score, op_const_s64(b, DT_S64, -1)), "max", &axis, 1);
+    if (!filled)
+        top = op_binary(b, OP_max, top, op_const_s64(b, DT_S64, 0));
     return floating ? op_select(b, nan, op_binary(b, OP_sub, end, top), top) : top;
 }

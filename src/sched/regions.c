@@ -15,6 +15,8 @@
  */
 #include "sched/sched_int.h"
 
+#include <string.h>
+
 /* A loop without a trip count that runs this long is cut with an error, as in the reference evaluator. */
 #define MOST_STEPS (INT64_C(1) << 20)
 
@@ -266,10 +268,12 @@ int64_t control_trips(const Node *loop, bool *fixed, bool *cut)
     const Sym *found = sched_found_size(loop);
     const Weight *weight = trip ? val_const(control_origin(trip, &counter)) : NULL;
     *fixed = control_is_true(loop->in[1].val) && control_is_true(again);
-    if (weight)
-        most = *(const int64_t *)weight->data > 0 ? *(const int64_t *)weight->data : 0;
-    else if (trip)
+    if (weight) { /* in a file, so at any address */
+        memcpy(&most, weight->data, sizeof most);
+        most = most > 0 ? most : 0;
+    } else if (trip) {
         *fixed = false;
+    }
     for (uint32_t i = 0; i < f.n_scanned; i++) {
         int64_t size = type_bound(ir_in(loop, 2 + f.n_carried + i)->type, 0);
         most = size < most ? size : most;

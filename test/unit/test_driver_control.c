@@ -117,7 +117,7 @@ static const Case cases[] = {
      "sym u0 in [0, 7] unbacked\nsym u1 in [0, 9] unbacked\nsym u2 in [0, 7] unbacked\n"
      "weight @yes : bool[] = [true]\nweight @few : f32[] = [5]\n"
      "weight @w : f32[4,3] = [0.1, -0.2, 0.3, 0.1, 0.5, -0.1, 0.2, 0.1, -0.1, 0.2, 0.3, 0.4]\n"
-     "entry func @main(%n : s64[] \"n\", %go : bool[] \"go\", %x : f32[4] \"x\") -> (\"a\", \"b\", \"c\", \"s\", \"t\", \"d\", \"f\", \"m\", \"r\", \"e\", \"z\") {\n"
+     "entry func @main(%n : s64[] \"n\", %go : bool[] \"go\", %x : f32[4] \"x\") -> (\"a\", \"b\", \"c\", \"s\", \"t\", \"d\", \"f\", \"m\", \"r\", \"e\", \"z\", \"g\", \"am\", \"al\") {\n"
      "  %few = const {weight=@few} : f32[] %w = const {weight=@w} : f32[4,3]\n"
      "  %l, %a, %i4 = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[4], f32[u0,4], s64[u0] {\n"
      "    (%i : s64[], %p : f32[4]) %q = add %p, %p : f32[4] %t1 = const {weight=@yes} : bool[] yield %t1, %q, %q, %i }\n"
@@ -128,6 +128,8 @@ static const Case cases[] = {
      "  %s = reduce %a {axes=[0], kind=\"sum\"} : f32[1,4]\n"
      "  %t = transpose %a {perm=[1,0]} : f32[4,u0]\n"
      "  %d = dot %a, %w {lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]} : f32[u0,3]\n"
+     "  %g = dot %a, %a {lhs_batch=[], lhs_contract=[0], rhs_batch=[], rhs_contract=[0]} : f32[4,4]\n"
+     "  %am = argreduce %a {axis=0, kind=\"max\", last=false} : s64[1,4] %al = argreduce %a {axis=0, kind=\"min\", last=true} : s64[1,4]\n"
      "  %f = reshape %a {shape=[4*u0]} : f32[4*u0]\n"
      "  %m = dimval {dim=u0 + 2*u1} : s64[]\n"
      "  %r, %e = loop _, _, %x, %a, %i4 {n_carried=1, n_scanned=2} : f32[4], f32[u0] {\n"
@@ -137,7 +139,20 @@ static const Case cases[] = {
      "    %v = reduce %in {axes=[0,1], kind=\"sum\"} : f32[1,1] %v0 = reshape %v {shape=[]} : f32[]\n"
      "    %t3 = const {weight=@yes} : bool[] yield %t3, %z, %v0 }\n"
      "  %z = if %go, %a : f32[u0,4] { (%p : f32[u0,4]) %y = relu %p : f32[u0,4] yield %y } { (%p : f32[u0,4]) %y = neg %p : f32[u0,4] yield %y }\n"
-     "  yield %a, %b, %c, %s, %t, %d, %f, %m, %r, %e, %z\n}\n"},
+     "  yield %a, %b, %c, %s, %t, %d, %f, %m, %r, %e, %z, %g, %am, %al\n}\n"},
+    /* more steps than fit where they are kept at first, after a branch so that the end of a loop is the one too many */
+    {"many",
+     "weight @yes : bool[] = [true]\n"
+     "entry func @main(%n : s64[] \"n\", %go : bool[] \"go\", %x : f32[3] \"x\") -> (\"y\") {\n"
+     "  %l0 = if %go, %x : f32[3] { (%p : f32[3]) %q = neg %p : f32[3] yield %q } { (%p : f32[3]) yield %p }\n"
+     "  %l1 = loop %n, _, %l0 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t1 = const {weight=@yes} : bool[] yield %t1, %q }\n"
+     "  %l2 = loop %n, _, %l1 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t2 = const {weight=@yes} : bool[] yield %t2, %q }\n"
+     "  %l3 = loop %n, _, %l2 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t3 = const {weight=@yes} : bool[] yield %t3, %q }\n"
+     "  %l4 = loop %n, _, %l3 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t4 = const {weight=@yes} : bool[] yield %t4, %q }\n"
+     "  %l5 = loop %n, _, %l4 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t5 = const {weight=@yes} : bool[] yield %t5, %q }\n"
+     "  %l6 = loop %n, _, %l5 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t6 = const {weight=@yes} : bool[] yield %t6, %q }\n"
+     "  %l7 = loop %n, _, %l6 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t7 = const {weight=@yes} : bool[] yield %t7, %q }\n"
+     "  yield %l7\n}\n"},
 };
 /* clang-format on */
 
