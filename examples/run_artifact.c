@@ -5,7 +5,7 @@
  *     run_artifact NET.so [-t THREADS] [-e ENTRY] [NAME=FILE ...]
  *
  * FILE holds the raw bytes of input NAME (packed, row-major, little-endian); inputs without one are filled with a ramp.
- * Prints the first elements of every output.
+ * Sizes with a range are the largest. Prints the first elements of every output.
  */
 #include "igata_rt.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_IO 256
+enum { MAX_IO = 256, MAX_SIZES = 256, MAX_RANK = 64 };
 
 static int fail(const char *what, igata_status status)
 {
@@ -33,11 +33,11 @@ static void *allocate(size_t bytes)
     return p;
 }
 
-static size_t elements(const igata_value *v)
+static size_t elements(const igata_value *v, const int64_t *dims)
 {
     size_t n = 1;
     for (size_t i = 0; i < v->rank; i++)
-        n *= (size_t)v->dims[i];
+        n *= (size_t)dims[i];
     return n;
 }
 
@@ -45,9 +45,9 @@ static size_t elements(const igata_value *v)
  */
 static void fill(const igata_value *v, void *data)
 {
-    for (size_t i = 0; i < elements(v) && v->dtype == IGATA_F32; i++)
+    for (size_t i = 0; i < elements(v, v->bounds) && v->dtype == IGATA_F32; i++)
         ((float *)data)[i] = (float)(i % 17) * 0.125f;
-    for (size_t i = 0; i < elements(v) && v->dtype == IGATA_F64; i++)
+    for (size_t i = 0; i < elements(v, v->bounds) && v->dtype == IGATA_F64; i++)
         ((double *)data)[i] = (double)(i % 17) * 0.125;
 }
 
@@ -62,12 +62,12 @@ static int load(const char *path, const igata_value *v, void *data)
     return good;
 }
 
-static void print(const igata_value *v, const void *data)
+static void print(const igata_value *v, const int64_t *dims, const void *data)
 {
-    size_t n = elements(v), shown = n < 8 ? n : 8;
+    size_t n = elements(v, dims), shown = n < 8 ? n : 8;
     printf("%s [", v->name);
     for (size_t i = 0; i < v->rank; i++)
-        printf("%s%" PRId64, i ? "," : "", v->dims[i]);
+        printf("%s%" PRId64, i ? "," : "", dims[i]);
     printf("] =");
     for (size_t i = 0; i < shown; i++)
         switch (v->dtype) {
@@ -100,7 +100,8 @@ int main(int argc, char **argv)
     igata_entry entry = {.size = sizeof entry};
     igata_model_info info = {.size = sizeof info};
     igata_value values[MAX_IO];
-    void *io[MAX_IO];
+    void *io[MAX_IO + 1];
+    int64_t sizes[MAX_SIZES] = {0}, dims[MAX_RANK];
     unsigned threads = 1;
     const char *entry_name = NULL;
     if (argc < 2) {
@@ -121,7 +122,7 @@ int main(int argc, char **argv)
     if (number < 0 || igata_entry_info(model, (size_t)number, &entry) != IGATA_OK)
         return fail("entry", IGATA_E_ARGUMENT);
     igata_info(model, &info);
-    if (entry.inputs + entry.outputs > MAX_IO)
+    if (entry.inputs + entry.outputs > MAX_IO || entry.sizes + entry.found > MAX_SIZES)
         return fail("inputs and outputs", IGATA_E_ARGUMENT);
 
     for (size_t i = 0; i < entry.inputs + entry.outputs; i++) {
@@ -137,6 +138,12 @@ int main(int argc, char **argv)
                 !load(argv[a] + length + 1, &values[i], io[i]))
                 return 1;
     }
+    for (size_t i = 0; i < entry.sizes; i++) { /* what the run finds it writes behind these */
+        igata_size size = {.size = sizeof size};
+        igata_size_info(model, (size_t)number, i, &size);
+        sizes[i] = size.hi;
+    }
+    io[entry.inputs + entry.outputs] = sizes;
     void *workspace = allocate(igata_workspace(model, (size_t)number, threads)), *state = allocate(info.state_bytes);
 
     status = igata_pool_create(threads, 0, &pool); /* for one thread, igata_run needs no pool */
@@ -148,7 +155,8 @@ int main(int argc, char **argv)
     if (status != IGATA_OK)
         return fail(node ? node : "run", status);
     for (size_t i = entry.inputs; i < entry.inputs + entry.outputs; i++)
-        print(&values[i], io[i]);
+        if (igata_shape(model, (size_t)number, i, sizes, dims) == IGATA_OK)
+            print(&values[i], dims, io[i]);
 
     for (size_t i = 0; i < entry.inputs + entry.outputs; i++)
         free(io[i]);
