@@ -143,18 +143,12 @@ static bool type_is_ready(Sizes *s, const Type *type)
     return s->all && (type_is_static(type) || bytes <= MAX_BYTES);
 }
 
-/* Likewise for sizes that its attributes name. */
-static bool attrs_are_ready(Sizes *s, const Attrs *attrs)
+/* Likewise for a size that an attribute names. */
+static bool dim_is_ready(void *user, const Dim *dim)
 {
-    Context *ctx = s->func->module->ctx;
+    Sizes *s = user;
     s->all = true;
-    for (uint32_t i = 0; attrs && i < attrs->n; i++) {
-        const AttrVal *val = &attrs->val[i];
-        if (val->kind == AK_DIM && val->u.dim)
-            dim_bind(ctx, val->u.dim, look_at_sym, s);
-        for (uint32_t d = 0; val->kind == AK_DIMS && d < val->n; d++)
-            dim_bind(ctx, val->u.dims[d], look_at_sym, s);
-    }
+    dim_bind(s->func->module->ctx, dim, look_at_sym, s);
     return s->all;
 }
 
@@ -213,7 +207,7 @@ static bool region_is_ready(Sizes *s, const Region *region)
         for (uint32_t i = 0; i < node->n_out; i++)
             if (may_be_negative(node->out[i].type))
                 ok = diag_report(ctx, node->loc, DIAG_driver_negative, op_info[node->op].name, type_text(s->func, node->out[i].type));
-            else if (!type_is_ready(s, node->out[i].type) || !attrs_are_ready(s, node->attr))
+            else if (!type_is_ready(s, node->out[i].type) || !attrs_all_dims(node->attr, dim_is_ready, s))
                 ok = diag_report(ctx, node->loc, DIAG_driver_dynamic, op_info[node->op].name, type_text(s->func, node->out[i].type));
     }
     for (uint32_t i = 0; i < here.len; i++)

@@ -122,3 +122,16 @@ const Attrs *attrs_make(Context *ctx, const AttrVal *values, uint32_t n)
     }
     return *slot = attrs;
 }
+
+bool attrs_all_dims(const Attrs *attrs, bool (*test)(void *user, const Dim *dim), void *user)
+{
+    for (uint32_t i = 0; attrs && i < attrs->n; i++) {
+        const AttrVal *val = &attrs->val[i];
+        if (val->kind == AK_DIM && val->u.dim && !test(user, val->u.dim))
+            return false;
+        for (uint32_t d = 0; val->kind == AK_DIMS && d < val->n; d++)
+            if (!test(user, val->u.dims[d]))
+                return false;
+    }
+    return true;
+}

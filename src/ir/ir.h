@@ -321,6 +321,8 @@ bool val_is_output(const Val *val); /* used by a function's yield */
 /* attributes of a node; a missing one is ig_bug, so a pass cannot read what the schema lacks */
 const AttrVal *node_attr(const Node *node, AttrName name); /* NULL if the op has none of that name */
 const AttrVal *attrs_get(Op op, const Attrs *attrs, AttrName name);
+/* Whether the test holds of every size that the attributes name; attrs may be NULL. */
+bool attrs_all_dims(const Attrs *attrs, bool (*test)(void *user, const Dim *dim), void *user);
 int64_t node_int(const Node *node, AttrName name);
 bool node_bool(const Node *node, AttrName name);
 double node_float(const Node *node, AttrName name);

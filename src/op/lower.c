@@ -43,17 +43,12 @@ static bool type_fits(LowerArgs *args, const Type *type)
     return true;
 }
 
+static bool dim_fits(void *kernel, const Dim *dim) { return lx_dim(kernel, dim) != NULL; }
+
 static bool attributes_fit(LowerArgs *args)
 {
-    for (uint32_t i = 0; args->node->attr && i < args->node->attr->n; i++) {
-        const AttrVal *val = &args->node->attr->val[i];
-        bool fits = val->kind != AK_DIM || !val->u.dim || lx_dim(args->k, val->u.dim);
-        for (uint32_t d = 0; val->kind == AK_DIMS && d < val->n; d++)
-            fits &= lx_dim(args->k, val->u.dims[d]) != NULL;
-        if (!fits)
-            return lower_fail(args, "an attribute is a size that is known neither now nor at the call");
-    }
-    return true;
+    return attrs_all_dims(args->node->attr, dim_fits, args->k) ||
+           lower_fail(args, "an attribute is a size that is known neither now nor at the call");
 }
 
 bool lower_ready(LowerArgs *args)

@@ -24,22 +24,16 @@ static bool only_contracted(const Val *val)
     return val->uses != NULL;
 }
 
-static bool knows_attributes(const Node *node)
+static bool is_number(void *user, const Dim *dim)
 {
-    bool known = true;
-    for (uint32_t i = 0; node->attr && i < node->attr->n; i++) {
-        const AttrVal *val = &node->attr->val[i];
-        known &= val->kind != AK_DIM || !val->u.dim || dim_is_const(val->u.dim, NULL);
-        for (uint32_t d = 0; val->kind == AK_DIMS && d < val->n; d++)
-            known &= dim_is_const(val->u.dims[d], NULL);
-    }
-    return known;
+    (void)user;
+    return dim_is_const(dim, NULL);
 }
 
 static bool is_foldable(const Node *node)
 {
     uint64_t in_bytes = 0, out_bytes = 0, bytes;
-    if (node->n_in == 0 || !knows_attributes(node) || node->n_region || node->op == OP_call || (op_info[node->op].traits & OT_PINNED))
+    if (node->n_in == 0 || !attrs_all_dims(node->attr, is_number, NULL) || node->n_region || node->op == OP_call || (op_info[node->op].traits & OT_PINNED))
         return false;
     for (uint32_t i = 0; i < node->n_in; i++) {
         const Val *in = node->in[i].val;
