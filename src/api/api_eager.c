@@ -91,7 +91,6 @@ static igata_status run_step(igata_session *s, Shaped *shaped, uint32_t index)
     Eager *e = shaped->eager;
     const EagerStep *step = &e->plan->step[index];
     uint64_t error = 0;
-    igata_status status;
     for (uint32_t v = 0; v < step->n_in; v++)
         e->io[v] = e->at[step->in[v]];
     for (uint32_t v = 0; v < step->n_out; v++) {
@@ -99,12 +98,7 @@ static igata_status run_step(igata_session *s, Shaped *shaped, uint32_t index)
         e->io[step->n_in + v] = e->at[step->out[v]];
     }
     e->io[step->n_in + step->n_out] = e->sizes;
-    if (s->pool) {
-        status = igata_pool_run(s->pool, shaped->model, index, e->io, shaped->workspace, NULL);
-        error = status != IGATA_OK ? igata_pool_error(s->pool) : 0;
-    } else {
-        status = igata_run_report(shaped->model, index, e->io, shaped->workspace, NULL, &error);
-    }
+    igata_status status = engine_run(s, shaped, index, e->io, &error);
     return status == IGATA_OK ? status : api_explain(s, shaped, status, error);
 }
 

@@ -403,18 +403,20 @@ igata_status api_explain(igata_session *s, const Shaped *shaped, igata_status st
     return status;
 }
 
+igata_status engine_run(igata_session *s, const Shaped *shaped, size_t entry, void *const io[], uint64_t *error)
+{
+    if (!s->pool)
+        return igata_run_report(shaped->model, entry, io, shaped->workspace, shaped->state, error);
+    igata_status status = igata_pool_run(s->pool, shaped->model, entry, io, shaped->workspace, shaped->state);
+    *error = status != IGATA_OK ? igata_pool_error(s->pool) : 0;
+    return status;
+}
+
 igata_status engine_step_artifact(igata_session *s, Shaped *shaped, igata_timing *times)
 {
     uint64_t error = 0;
-    igata_status status;
-    if (times) {
-        status = igata_run_timed(shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state, &error, times);
-    } else if (s->pool) {
-        status = igata_pool_run(s->pool, shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state);
-        error = status != IGATA_OK ? igata_pool_error(s->pool) : 0;
-    } else {
-        status = igata_run_report(shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state, &error);
-    }
+    igata_status status = times ? igata_run_timed(shaped->model, shaped->entry, shaped->io, shaped->workspace, shaped->state, &error, times)
+                                : engine_run(s, shaped, shaped->entry, shaped->io, &error);
     if (shaped->sizes)
         find_shapes(shaped, shaped->sizes);
     return status == IGATA_OK ? status : api_explain(s, shaped, status, error);

@@ -155,6 +155,8 @@ struct igata_session {
 
 igata_status engine_prepare(igata_session *s, Shaped *shaped); /* n_in and in are set */
 igata_status engine_step(igata_session *s, Shaped *shaped);
+/* One run of an entry, on the session's threads. */
+igata_status engine_run(igata_session *s, const Shaped *shaped, size_t entry, void *const io[], uint64_t *error);
 igata_status engine_step_artifact(igata_session *s, Shaped *shaped, igata_timing *times); /* times: NULL, or one thread, timed */
 igata_status api_node_error(igata_session *s, const Func *func, uint64_t error); /* reports; IGATA_E_INDEX or _BOUND */
 /* The shape of a tensor of the type where the program's symbols have these values. */

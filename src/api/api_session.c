@@ -114,10 +114,9 @@ static igata_status declare_model(igata_session *s)
 {
     Context *ctx = s->owner->ctx;
     Arena *arena = ctx_arena(ctx);
-    size_t n = strlen(s->path);
     FrontInfo info;
     Func *func;
-    if (n > 5 && strcmp(s->path + n - 5, ".onnx") == 0) {
+    if (str_ends_with(s->path, ".onnx")) {
         if (!front_onnx_info(ctx, arena, s->path, &info) || !api_check_names(ctx, s->options, &info))
             return IGATA_E_MODEL;
         s->in = declare_values(s, info.in, info.n_in, &s->n_in);
