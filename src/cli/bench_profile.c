@@ -140,15 +140,15 @@ static void print_table(const Profile *p)
 static void print_json(const Profile *p)
 {
     printf("{\"model\": ");
-    cli_print_json(p->cli->args[0]);
+    cli_print_json_string(p->cli->args[0]);
     printf(", \"runs\": %zu, \"us\": %.3f, \"flops\": %.0f, \"bytes\": %.0f, \"limit_gflops\": %.3f, \"limit_gbs\": %.3f,\n \"kernels\": [",
            p->runs, p->total_us, p->flops, p->bytes, p->peak_flops * 1e-3, p->peak_bytes * 1e-3);
     for (size_t i = 0; i < p->n_kernels; i++) {
         const KernelTime *k = &p->kernel[i];
         printf("%s\n  {\"name\": ", i ? "," : "");
-        cli_print_json(k->name);
+        cli_print_json_string(k->name);
         printf(", \"nodes\": ");
-        cli_print_json(k->nodes);
+        cli_print_json_string(k->nodes);
         printf(", \"calls\": %zu, \"us\": %.3f, \"share\": %.5f, \"flops\": %.0f, \"gflops\": %.3f, \"bytes\": %.0f, \"gbs\": %.3f}", k->calls,
                k->us, share(k->us, p->total_us) / 100, k->flops, rate(k->flops, k->us) * 1e-3, k->bytes, rate(k->bytes, k->us) * 1e-3);
     }

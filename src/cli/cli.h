@@ -66,7 +66,7 @@ int cli_flush(int status);
 
 /* ---- cmd_bench.c, bench_profile.c ---- */
 double cli_now_us(void);
-void cli_print_json(const char *text); /* as a string; NULL is "" */
+void cli_print_json_string(const char *text); /* NULL is "" */
 double cli_median(double *values, size_t n); /* sorts them */
 /* Prints what each kernel of the bound program costs; runs, seconds: 0 for no limit. */
 igata_status bench_profile(Cli *cli, igata_session *session, double runs, double seconds);

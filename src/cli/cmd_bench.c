@@ -165,7 +165,7 @@ static Summary summarize(Cli *cli, const Bench *b, double **sorted_out)
                      quantile(sorted, b->n, 0.999), sorted[b->n - 1], sqrt(squares / (double)b->n)};
 }
 
-void cli_print_json(const char *text)
+void cli_print_json_string(const char *text)
 {
     putchar('"');
     for (; text && *text; text++) {
@@ -192,11 +192,11 @@ static void print_json(const Bench *b, const Summary *s)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     printf("{\"model\": ");
-    cli_print_json(b->cli->args[0]);
+    cli_print_json_string(b->cli->args[0]);
     printf(", \"engine\": \"%s\", \"threads\": %u, \"target\": ", b->engine, thread_count(b->cli));
-    cli_print_json(st->target);
+    cli_print_json_string(st->target);
     printf(", \"cpu\": ");
-    cli_print_json(st->cpu);
+    cli_print_json_string(st->cpu);
     printf(", \"runs\": %zu, \"min_us\": %.3f, \"mean_us\": %.3f, \"p50_us\": %.3f, \"p90_us\": %.3f, \"p99_us\": %.3f, "
            "\"p99_9_us\": %.3f, \"max_us\": %.3f, \"stddev_us\": %.3f",
            b->n, s->min, s->mean, s->p50, s->p90, s->p99, s->p99_9, s->max, s->stddev);
