@@ -5,14 +5,14 @@
 #   make check       all tests                           make fuzz         libFuzzer, FUZZ_SECONDS each (default 60)
 #   make bench       speed                               make sizes        lines per folder against their budgets
 #   make fmt         clang-format                        make install-deps what the build needs (Debian, as root)
-#   make mutation    do the tests notice seeded bugs?
+#   make mutation    do the tests notice seeded bugs?    make bench-gate BASE=REVISION   slower than that revision?
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 CONFIGURE = cmake -S . -G Ninja -Wno-dev
 TSAN_TESTS ?= (^rt_|thread)
 
-.PHONY: all build demo check check-asan check-tsan fuzz bench fmt sizes mutation two-compilers install-deps clean
+.PHONY: all build demo check check-asan check-tsan fuzz bench bench-gate fmt sizes mutation two-compilers install-deps clean
 
 all: build
 
@@ -52,6 +52,10 @@ fuzz:
 bench: build
 	cmake --build build -j $(JOBS) --target benchmarks
 	@bash bench/run.sh
+
+bench-gate: build
+	cmake --build build -j $(JOBS) --target benchmarks
+	@bash bench/gate.sh '$(BASE)' $(MODELS)
 
 fmt:
 	@command -v clang-format > /dev/null || { echo "make fmt needs clang-format (Debian: apt-get install clang-format)" >&2; exit 1; }

@@ -3,6 +3,8 @@
 of this program runs. Ratios are medians over rounds of (quickest peer / igata in the same round). Writes OUT.md and
 OUT.json.
 
+The engine `base` is the igata of another build (--base). With --gate, the exit status is 1 where a ratio is below it.
+
 A model is an .onnx file, a folder with model.onnx, or a folder of such folders. Inputs come from its test_data_set_0,
 else they are random numbers, with symbolic sizes 1. What an engine cannot do becomes a row that says why.
 """
@@ -10,9 +12,10 @@ import argparse, json, math, os, platform, statistics, subprocess, sys, tempfile
 
 from corpus import compile_model, description, last_line, models_of
 
-ENGINES = ("igata", "onnxruntime", "openvino")
+ENGINES = ("igata", "base", "onnxruntime", "openvino")
 COLUMNS = (("p50", "p50 us"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"), ("stddev", "stddev"),
-           ("load_ms", "load ms"), ("first_ms", "first run ms"), ("rss_mb", "peak RSS MB"), ("gflops", "GFLOP/s"))
+           ("load_ms", "load ms"), ("first_ms", "first run ms"), ("rss_mb", "peak RSS MB"), ("gflops", "GFLOP/s"), ("fma_percent", "% of FMA"),
+           ("read_percent", "% of reading"))
 PER_ROUND = ("p50", "p99", "p99_9", "max", "stddev", "load_ms", "first_ms", "rss_mb")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -37,9 +40,19 @@ def measure(job):
     return result
 
 
-def summarize(rounds, flops):
+def work_of(rounds):
+    """What igata counted in a run, and the most that this machine did in a second in any round."""
+    work = [r["igata"]["work"] for r in rounds]
+    return {"flops": work[0]["flops"], "bytes": work[0]["bytes"], "limit_gflops": max(w["limit_gflops"] for w in work),
+            "limit_gbs": max(w["limit_gbs"] for w in work)}
+
+
+def summarize(rounds, work):
     middle = {key: statistics.median(r[key] for r in rounds) for key in PER_ROUND}
-    middle["gflops"] = flops / middle["p50"] / 1e3 if flops else None
+    gflops, gbs = [work[key] / middle["p50"] / 1e3 if work else 0 for key in ("flops", "bytes")]
+    middle["gflops"] = gflops or None
+    middle["fma_percent"] = 100 * gflops / work["limit_gflops"] if work else None
+    middle["read_percent"] = 100 * gbs / work["limit_gbs"] if work else None
     return {**middle, "difference": rounds[0]["difference"], "version": rounds[0]["version"],
             "runs": sum(r["runs"] for r in rounds)}
 
@@ -61,26 +74,29 @@ def bench_model(args, name, model, folder):
     if "error" in spec:
         result["errors"] = {"model": spec["error"]}
         return result
-    job = {**spec, "igata": args.igata, "runner": args.runner, "artifact": os.path.join(folder, "model.so"),
-           "threads": args.threads, "seconds": args.seconds, "timeout": args.timeout}
-    if "igata" in args.engines:
-        options = ["--cpu", "native", "--threads", str(args.threads)]
-        done = compile_model(args.igata, spec, job["artifact"], options)
-        result.update(compile_cpu_s=done["cpu"], fixed=done["fixed"])
-        job["fixed"] = done["fixed"]
+    job = {**spec, "threads": args.threads, "seconds": args.seconds, "timeout": args.timeout}
+    jobs = {e: {**job, "engine": e} for e in args.engines}
+    for engine, igata in (("igata", args.igata), ("base", args.base)):
+        if engine not in args.engines:
+            continue
+        artifact = os.path.join(folder, engine + ".so")
+        done = compile_model(igata, spec, artifact, ["--cpu", "native", "--threads", str(args.threads)])
+        jobs[engine].update(igata=igata, runner=args.runner or runner_beside(igata), artifact=artifact,
+                            fixed=done["fixed"])
+        result.setdefault("compiled", {})[engine] = {"cpu_s": done["cpu"], "fixed": done["fixed"]}
         if done["error"]:
-            result["errors"]["igata"] = done["error"]
+            result["errors"][engine] = done["error"]
         else:
-            result["artifact_bytes"] = os.path.getsize(job["artifact"])
+            result["compiled"][engine]["artifact_bytes"] = os.path.getsize(artifact)
     for r in range(args.rounds):
         left = [e for e in args.engines if e not in result["errors"]]
         first = r % max(len(left), 1)
-        measured = {e: measure({**job, "engine": e}) for e in left[first:] + left[:first]}
+        measured = {e: measure(jobs[e]) for e in left[first:] + left[:first]}
         result["errors"].update({e: m["error"] for e, m in measured.items() if "error" in m})
         result["rounds"].append(measured)
     good = [e for e in args.engines if e not in result["errors"]]
-    flops = result["rounds"][0]["igata"]["flops"] if "igata" in good else None
-    result["engines"] = {e: summarize([r[e] for r in result["rounds"]], flops) for e in good}
+    result["work"] = work_of(result["rounds"]) if "igata" in good else None
+    result["engines"] = {e: summarize([r[e] for r in result["rounds"]], result["work"]) for e in good}
     if "igata" in good and len(good) > 1:
         result["ratio"] = compare_rounds(result["rounds"], [e for e in good if e != "igata"])
     return result
@@ -93,10 +109,10 @@ def number(value):
 def rows(result):
     lines = []
     for engine, s in result["engines"].items():
-        own = engine == "igata"
+        made = result.get("compiled", {}).get(engine)
         cells = [result["model"], engine, *[number(s[key]) for key, _ in COLUMNS], number(s["difference"]),
-                 number(result["compile_cpu_s"]) if own else "", number(result["artifact_bytes"] / 1e6) if own else "",
-                 f"{result['ratio']['p50']:.2f}" if own and "ratio" in result else ""]
+                 number(made["cpu_s"]) if made else "", number(made["artifact_bytes"] / 1e6) if made else "",
+                 f"{result['ratio']['p50']:.2f}" if engine == "igata" and "ratio" in result else ""]
         lines.append("| " + " | ".join(cells) + " |")
     rest = "| " * (len(COLUMNS) + 3) + "|"
     lines += [f"| {result['model']} | {engine} | {text} {rest}" for engine, text in result["errors"].items()]
@@ -130,12 +146,19 @@ def cpu_name():
         return platform.machine()
 
 
+def runner_beside(igata):
+    return os.path.join(os.path.dirname(igata), "bench", "bench_runner")
+
+
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--igata", default="build/igata")
+    parser.add_argument("--base", metavar="IGATA", help="the igata of another build, for the engine `base`")
     parser.add_argument("--runner",
                         help="program whose memory counts as igata's (default: bench/bench_runner beside igata)")
+    parser.add_argument("--gate", type=float, metavar="RATIO",
+                        help="exit status 1 where a ratio is below this or igata cannot do a model")
     parser.add_argument("--engines", default="igata,onnxruntime", help="some of " + ",".join(ENGINES))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
@@ -151,10 +174,25 @@ def read_arguments():
     args.models = models_of(args.models)
     if not args.models:
         parser.error("no model is there")
-    args.runner = args.runner or os.path.join(os.path.dirname(args.igata), "bench", "bench_runner")
-    if "igata" in args.engines and not os.path.exists(args.runner):
-        parser.error(f"{args.runner} is not there: build the target `benchmarks`")
+    if ("base" in args.engines) != (args.base is not None):
+        parser.error("the engine base needs --base, and --base that engine")
+    for engine, igata in (("igata", args.igata), ("base", args.base)):
+        runner = args.runner or runner_beside(igata or "")
+        if engine in args.engines and not os.path.exists(runner):
+            parser.error(f"{runner} is not there: build the target `benchmarks`")
     return args
+
+
+def below(results, gate):
+    """Lines about what igata does not do, or more slowly than the gate allows."""
+    lines = []
+    for r in results:
+        errors = [text for engine, text in r["errors"].items() if engine in ("igata", "model")]
+        if errors:
+            lines.append(f"gate: {r['model']}: {errors[0]}")
+        elif "ratio" in r and r["ratio"]["p50"] < gate:
+            lines.append(f"gate: {r['model']}: {r['ratio']['p50']:.3f} is below {gate:g}")
+    return lines
 
 
 def main():
@@ -173,6 +211,10 @@ def main():
     with open(args.out + ".json", "w") as file:
         json.dump({"machine": {"cpu": cpu_name(), "cpus": os.cpu_count()}, "threads": args.threads,
                    "seconds": args.seconds, "models": results}, file, indent=1)
+    failed = below(results, args.gate) if args.gate else []
+    for line in failed:
+        print(line, file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Speed of this build: kernels against the FMA peak, then models against other engines.
 #   bench/run.sh [--models DIR ..] [--engines igata,onnxruntime,openvino] [--threads N] [--rounds N] [--seconds S]
-#                [--out FILE-STEM] [--no-kernels]
+#                [--out FILE-STEM] [--no-kernels] [--base IGATA] [--gate RATIO]     (the last two: see compare.py and gate.sh)
 # BUILD: build folder (default build).
 # VENV: virtual environment with onnx, numpy and the peers (default $BUILD/bench-venv); what is missing is installed.
 # Results: FILE-STEM.md and FILE-STEM.json (default $BUILD/bench-result).
@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
 VENV=${VENV:-$BUILD/bench-venv}
-models=() engines=igata,onnxruntime threads=1 rounds=7 seconds=0.3 out=$BUILD/bench-result kernels=1
+models=() engines=igata,onnxruntime threads=1 rounds=7 seconds=0.3 out=$BUILD/bench-result kernels=1 more=()
 while [ $# -gt 0 ]; do
     case $1 in
     --models) shift; while [ $# -gt 0 ] && [ "${1#--}" = "$1" ]; do models+=("$1"); shift; done ;;
@@ -20,6 +20,7 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
     --no-kernels) kernels=0; shift ;;
+    --base | --gate) more+=("$1" "$2"); shift 2 ;;
     *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
     esac
 done
@@ -49,4 +50,4 @@ for peer in onnxruntime openvino; do
     esac
 done
 "$VENV/bin/python" bench/compare.py --igata "$BUILD/igata" --engines "$engines" --threads "$threads" \
-    --rounds "$rounds" --seconds "$seconds" --out "$out" "${models[@]}"
+    --rounds "$rounds" --seconds "$seconds" --out "$out" "${more[@]}" "${models[@]}"

@@ -27,7 +27,9 @@ for script in compare.py models.py; do
     expect 2 $script --rounds 0 set
 done
 expect 2 compare.py --engines igata,steam set
-says 'igata,onnxruntime,openvino' err
+says 'igata,base,onnxruntime,openvino' err
+expect 2 compare.py --engines igata,base set
+says 'needs --base' err
 expect 2 compare.py --threads 0 set
 # What is no model is a row, in the order of names, with a reason; so is what is left of an engine that is not there.
 expect 2 compare.py --igata "$IGATA" --runner missing set
@@ -35,8 +37,12 @@ expect 0 compare.py --igata "$IGATA" --runner "$IGATA" --rounds 1 --seconds 0.00
 [ "$(sed -n 's/^| \([a-z/]*\) | model | .*[a-z].*/\1/p' out | tr '\n' ' ')" = "a/part b " ] || fail "rows: $(cat out)"
 cmp -s <(grep '^|' out) <(grep '^|' result.md) || fail "result.md is not what was printed"
 python3 -c 'import json; assert [m["model"] for m in json.load(open("result.json"))["models"]] == ["a/part", "b"]' || fail "result.json"
+expect 1 compare.py --igata "$IGATA" --runner "$IGATA" --base "$IGATA" --engines igata,base --rounds 1 --gate 0.95 --out result set
+[ "$(grep -c '^gate: \(a/part\|b\): ..*' err)" = 2 ] || fail "gate: $(cat err)"
 expect 1 models.py --igata "$IGATA" --rounds 1 set
 [ "$(grep -c '^| \(a/part\|b\) | 0 | refused: [^|]*[a-z]' out)" = 2 ] || fail "rows: $(cat out)"
 bash "$SRC/bench/run.sh" --nonsense > out 2> err
 [ $? = 2 ] || fail "run.sh takes anything"
+BUILD=nowhere bash "$SRC/bench/gate.sh" no-such-revision > out 2> err
+[ $? = 2 ] || fail "gate.sh takes any revision"
 exit $failed
