@@ -328,18 +328,6 @@ static Val *wrt_gradient(Ad *ad, Builder *b, const AttrVal *wrt)
     return op_broadcast(b, op_const_f64(b, type->dtype, 0), type->rank, type->dim);
 }
 
-static void erase_unused(Region *body)
-{
-    for (Node *node = body->last, *prev; node; node = prev) {
-        bool used = (op_info[node->op].traits & OT_PINNED) != 0;
-        for (uint32_t i = 0; i < node->n_out; i++)
-            used |= node->out[i].uses != NULL;
-        prev = node->prev;
-        if (!used)
-            ir_erase(node);
-    }
-}
-
 static bool finish(Ad *ad)
 {
     const AdRequest *r = ad->request;
@@ -366,7 +354,7 @@ static bool finish(Ad *ad)
         return false;
     func_yield(ad->func, loc, vals, names, n);
     remove_leaves(ad);
-    erase_unused(ad->func->body);
+    ir_drop_dead(ad->func);
     return true;
 }
 

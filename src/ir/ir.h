@@ -336,6 +336,12 @@ Weight *val_const(const Val *val);
 /* A constant, or a view of one through nodes of kind INDEX with one operand: a contraction reads it packed, without a copy. */
 bool val_is_const_view(const Val *val);
 
+/* dead.c */
+/* Whether the node gives a value the size `sym`, which none of its operands and attributes names: it finds what the size is. */
+bool node_finds(const Node *node, const Sym *sym);
+/* Erases what nobody needs, in all regions; true if anything went. Pinned nodes stay, and what finds a size that a node names. */
+bool ir_drop_dead(Func *func);
+
 /* print.c, parse.c: lossless; print(parse(print(x))) = print(x) */
 void ir_print(Text *text, const Module *module);
 void ir_print_node(Text *text, const Node *node);

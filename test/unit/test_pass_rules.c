@@ -118,6 +118,23 @@ static const Rule rules[] = {
      "weight @t : bool[] = [true]\nentry func @main(" X ") -> (\"y\") {\n %a = exp %x : f32[4,6]\n %b = neg %a : f32[4,6]\n"
      " %t = const {weight=@t} : bool[]\n check %t {code=3}\n %y = abs %x : f32[4,6]\n yield %y\n}",
      "check abs"},
+    {"dce", "what finds a size that a node names stays, and what another loop finds again goes",
+     "weight @t : bool[] = [true]\nweight @n : s64[] = [3]\nsym u0 in [0, 9] unbacked\nsym u1 in [0, 9] unbacked\n"
+     "entry func @main(" X ") -> (\"y\") {\n %n = const {weight=@n} : s64[]\n"
+     " %a, %s = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[4,6], f32[u0,4,6] { (%i : s64[], %p : f32[4,6]) %t = const {weight=@t} : bool[]\n"
+     "  yield %t, %p, %p }\n"
+     " %b, %r = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[4,6], f32[u0,4,6] { (%i : s64[], %p : f32[4,6]) %t = const {weight=@t} : bool[]\n"
+     "  yield %t, %p, %p }\n"
+     " %c, %q = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[4,6], f32[u1,4,6] { (%i : s64[], %p : f32[4,6]) %t = const {weight=@t} : bool[]\n"
+     "  yield %t, %p, %p }\n"
+     " %d = dimval {dim=u0} : s64[]\n %e = cast %d {dtype=f32} : f32[]\n %f = reshape %e {shape=[1,1]} : f32[1,1]\n"
+     " %y = mul %x, %f : f32[4,6]\n yield %y\n}",
+     "loop dimval cast reshape mul"},
+    {"dce", "a check inside of regions in regions stays",
+     "weight @t : bool[] = [true]\nentry func @main(" X ", %c : bool[] \"c\") -> (\"y\") {\n"
+     " %a = if %c, %c : bool[] { (%d : bool[]) %b = if %d, %d : bool[] { (%e : bool[]) check %e {code=3}\n yield %e } { (%e : bool[]) yield %e }\n"
+     "  yield %d } { (%d : bool[]) yield %d }\n %y = abs %x : f32[4,6]\n yield %y\n}",
+     "if abs"},
     /* -- raise: bodies are found, near misses are not */
     {"raise", "softmax (divided)", SOFTMAX " %o = div %e, %s : f32[4,6]\n yield %o\n}", "softmax"},
     {"raise", "softmax whose maximum is over another axis",

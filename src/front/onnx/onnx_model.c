@@ -437,21 +437,6 @@ static bool import_outputs(Importer *im, Scope *scope)
 }
 
 /* What nothing uses goes: a convolution whose only reader took it in, shapes that were computed by tensors. */
-static void drop_dead(Region *region)
-{
-    for (Node *node = region->last, *before; node; node = before) {
-        bool used = (op_info[node->op].traits & OT_PINNED) != 0;
-        before = node->prev;
-        for (uint32_t i = 0; i < node->n_out && !used; i++)
-            used = ir_out(node, i)->uses != NULL;
-        if (!used)
-            ir_erase(node);
-        else
-            for (uint32_t i = 0; i < node->n_region; i++)
-                drop_dead(node->region[i]);
-    }
-}
-
 static bool import_model(Importer *im)
 {
     BodyEnv env = {.opsets = &im->model->opset_import};
@@ -461,7 +446,7 @@ static bool import_model(Importer *im)
     scope->b.loc = onnx_model_loc(im);
     if (!import_outputs(im, scope) || !inputs || !graph)
         return false;
-    drop_dead(im->func->body);
+    ir_drop_dead(im->func);
     for (uint32_t i = 0; i < im->model->metadata_props.len; i++) {
         const StringStringEntryProto *entry = im->model->metadata_props.data[i];
         vec_push(im->module->arena, &im->module->meta, str_intern(im->ctx, or_blank(entry->key)));
