@@ -34,23 +34,6 @@ static LoopForm form_of(const Node *loop)
     return f;
 }
 
-static const Dim *clear_if_known(void *user, const Sym *sym)
-{
-    const Sym **found = user;
-    *found = *found == sym ? NULL : *found;
-    return NULL;
-}
-
-const Sym *sched_found_size(const Node *node)
-{
-    const Sym *sym = NULL;
-    if (is_loop(node) && node->n_out > form_of(node).n_carried)
-        sym = dim_as_sym(node->out[node->n_out - 1].type->dim[0]);
-    for (uint32_t i = 2; sym && i < node->n_in; i++) /* of an operand: it was found before */
-        type_bind(node->parent->module->ctx, ir_in(node, i)->type, clear_if_known, &sym);
-    return sym && sym->unbacked ? sym : NULL;
-}
-
 const Val *control_origin(const Val *val, const Val **counter)
 {
     *counter = NULL;
@@ -251,6 +234,60 @@ Storage *control_word(Schedule *s, const Val *val)
 
 /* ---- trips --------------------------------------------------------------------------------------------------------------------------- */
 
+/* The symbol that is the first size of what the loop stacks, and of none of its operands. */
+static const Sym *stacked_size(const Node *node)
+{
+    const Sym *sym = NULL;
+    if (is_loop(node) && node->n_out > form_of(node).n_carried)
+        sym = dim_as_sym(node->out[node->n_out - 1].type->dim[0]);
+    return sym && sym->unbacked && node_finds(node, sym) ? sym : NULL;
+}
+
+/* Where a trip count comes from, behind copies of it. */
+static const Val *trip_origin(const Node *loop, const Val **counter)
+{
+    const Val *val = loop->in[0].val;
+    while (val && val->def && val->def->op == OP_stop_gradient) /* op-switch: the identity */
+        val = ir_in(val->def, 0);
+    *counter = NULL;
+    return val ? control_origin(val, counter) : NULL;
+}
+
+/* Whether the trip count alone says how often a loop goes round. */
+static bool is_counted(const Node *loop)
+{
+    return loop->in[0].val && form_of(loop).n_scanned == 0 && control_is_true(loop->in[1].val) &&
+           control_is_true(loop->region[0]->last->in[0].val);
+}
+
+static bool same_trips(const Node *a, const Node *b)
+{
+    const Val *counter[2];
+    return is_counted(a) && is_counted(b) && trip_origin(a, &counter[0]) == trip_origin(b, &counter[1]) && counter[0] == counter[1];
+}
+
+/* Whether the size that a loop stacks was found before, and it makes exactly so many trips: the size is its trip count, or that of a
+ * loop before it, in its region or around it, is the same. */
+static bool was_found(const Node *loop, const Sym *sym)
+{
+    const Val *counter;
+    uint32_t count = 0;
+    const Dim *const *trip = is_counted(loop) ? op_content(trip_origin(loop, &counter), &count) : NULL;
+    if (count == 1 && dim_as_sym(trip[0]) == sym)
+        return true;
+    for (const Node *at = loop; at; at = at->parent->node)
+        for (const Node *before = at->prev; before; before = before->prev)
+            if (stacked_size(before) == sym && same_trips(before, loop))
+                return true;
+    return false;
+}
+
+const Sym *sched_found_size(const Node *node)
+{
+    const Sym *sym = stacked_size(node);
+    return sym && !was_found(node, sym) ? sym : NULL;
+}
+
 bool control_is_true(const Val *val)
 {
     const Val *counter;
@@ -265,7 +302,7 @@ int64_t control_trips(const Node *loop, bool *fixed, bool *cut)
     LoopForm f = form_of(loop);
     int64_t most = INT64_MAX;
     const Val *counter, *trip = loop->in[0].val, *again = loop->region[0]->last->in[0].val;
-    const Sym *found = sched_found_size(loop);
+    const Sym *found = stacked_size(loop);
     const Weight *weight = trip ? val_const(control_origin(trip, &counter)) : NULL;
     *fixed = control_is_true(loop->in[1].val) && control_is_true(again);
     if (weight) { /* in a file, so at any address */
@@ -293,10 +330,10 @@ int64_t control_trips(const Node *loop, bool *fixed, bool *cut)
 static bool gives_size(Context *ctx, const Node *loop, const Dim *dim)
 {
     uint32_t count = 0;
-    const Sym *found = sched_found_size(loop);
+    const Sym *sym = stacked_size(loop);
     const Val *counter, *again = loop->region[0]->last->in[0].val;
     const Dim *const *trip = loop->in[0].val ? op_content(control_origin(loop->in[0].val, &counter), &count) : NULL;
-    if (found && dim == dim_sym(ctx, found))
+    if (sym && dim == dim_sym(ctx, sym))
         return true;
     return count == 1 && control_is_true(loop->in[1].val) && control_is_true(again) &&
            dim_eq(dim, dim_max(ctx, trip[0], dim_const(ctx, 0))) == TRI_YES;

@@ -222,10 +222,16 @@ typedef struct Scope {
 } Scope;
 /* What a contraction was made of, so that a BatchNormalization that reads it can be folded into it. */
 typedef struct Foldable Foldable;
+typedef struct TripCount { /* of loops without a condition */
+    Val *given, *scalar;
+    const Region *region;
+    const Dim *size; /* of what they stack; NULL: none has */
+} TripCount;
 struct Importer {
     Context *ctx;
     Arena *arena;
     Module *module;
+    VEC(TripCount *) trips;
     Func *func;
     const ModelProto *model;
     const ImportOptions *options;

@@ -317,6 +317,7 @@ typedef struct LoopArgs {
     bool has_counter;    /* Loop: the body takes i and the condition, and yields the condition */
     bool grows;          /* found: a carried value changes its shape, which no region can */
     const Dim *steps;    /* NULL: not known before the run */
+    TripCount *counted;  /* how often the trip count alone lets it go round; NULL: no trip count */
 } LoopArgs;
 
 static const Type *without_first(Context *ctx, const Type *type)
@@ -397,8 +398,8 @@ static bool finish_loop(OnnxNode *n, LoopArgs *l, Body *body, Node *node, Val **
             return node_bad(n, "the condition that the body of %s gives must be one bool, it is %s", n->row->type, type_text(n, type));
         yields[0] = op_reshape(b, yields[0], 0, NULL);
     }
-    bool full = l->steps && !l->go && op_const_value(yields[0], &go) && go;
-    const Dim *steps = full ? l->steps : unbacked_dim(n, l->steps);
+    bool full = !l->go && op_const_value(yields[0], &go) && go;
+    const Dim *steps = full && l->steps ? l->steps : l->n_stacked ? unbacked_dim(n, l->steps) : NULL;
     for (uint32_t k = 0; k < count; k++) {
         Val *val = yields[k + 1] = body->out[first + k];
         if (val->type->kind != TY_TENSOR)
@@ -414,6 +415,8 @@ static bool finish_loop(OnnxNode *n, LoopArgs *l, Body *body, Node *node, Val **
             return node_bad(n, "stacked result %u of %s has more than %d axes, or overflows", k, n->row->type, IR_MAX_RANK);
     }
     end_body(body, yields, count + 1);
+    if (full && l->counted && l->n_stacked)
+        l->counted->size = steps;
     return true;
 }
 
@@ -493,6 +496,18 @@ static bool write_out_loop(OnnxNode *n, const LoopArgs *l)
     return true;
 }
 
+/* Loops of one region with one trip count, and without a condition, stack as many elements each. */
+static TripCount *trip_count(OnnxNode *n, Val *trip)
+{
+    for (uint32_t i = 0; i < n->im->trips.len; i++)
+        if (n->im->trips.data[i]->given == trip && n->im->trips.data[i]->region == n->b->region)
+            return n->im->trips.data[i];
+    TripCount *count = ARENA_NEW(n->im->arena, TripCount);
+    *count = (TripCount){.given = trip, .scalar = node_scalar(n, trip), .region = n->b->region};
+    vec_push(n->im->arena, &n->im->trips, count);
+    return count;
+}
+
 /* Loop-1 .. 25: trip count and condition, each may be absent. */
 bool import_loop(OnnxNode *n)
 {
@@ -513,8 +528,9 @@ bool import_loop(OnnxNode *n)
         if (trip->type->kind != TY_TENSOR || trip->type->dtype != DT_S64 || !type_count(trip->type, &elements) || elements != 1)
             return node_bad(n, "the trip count of Loop must be one s64");
         const Dim *const *dims = op_content(trip, &count);
-        l.steps = count == 1 ? dim_max(n->ctx, dims[0], dim_const(n->ctx, 0)) : NULL;
-        l.trip = node_scalar(n, trip);
+        l.counted = trip_count(n, trip);
+        l.steps = count == 1 ? dim_max(n->ctx, dims[0], dim_const(n->ctx, 0)) : l.counted->size;
+        l.trip = l.counted->scalar;
     }
     if (go && !(go = condition(n, go)))
         return false;
