@@ -259,6 +259,69 @@ static inline bool art_find_sizes(const ArtHeader *h, const ArtRecEntry *e, cons
     return true;
 }
 
+/* ---- the steps of a run ----------------------------------------------------------------------------------------------- */
+
+typedef struct ArtWalk { /* where a run is, zeros at its start; counts are its own, so that no kernel can make a loop endless */
+    uint32_t step;       /* the next one */
+    int64_t count[ART_MAX_DEPTH], limit[ART_MAX_DEPTH];
+} ArtWalk;
+typedef struct ArtPlaces {
+    void *(*at)(const void *user, const ArtRecBuf *word); /* where a step's word lies */
+    const void *user;
+    int64_t *sizes;  /* of the run: what steps find is written there */
+    uint64_t *error; /* gets the error of a step, if it is 0 */
+} ArtPlaces;
+
+/* Whether a loop goes round at its LOOP or NEXT `s`; makes its count visible to kernels, and what it has found. That nothing but its
+ * trip count ends it, which is beyond the bound, is an error before the first trip. */
+static inline bool art_goes_round(const ArtWalk *w, const ArtRecStep *s, const ArtRecStep *loop, const ArtRecStep *next, const ArtPlaces *p)
+{
+    int64_t count = w->count[s->depth], limit = w->limit[s->depth];
+    bool cut = loop->flags & ART_STEP_CUT, endless = cut && count == 0 && limit > loop->bound && !(next->flags & ART_STEP_GO);
+    bool wants = count < limit && (!(s->flags & ART_STEP_GO) || *(const uint8_t *)p->at(p->user, &s->go));
+    bool goes = wants && count < loop->bound && !endless;
+    if (wants && !goes && cut && *p->error == 0)
+        *p->error = (uint64_t)loop->node << 8 | ART_ERROR_STEPS;
+    if (loop->size)
+        p->sizes[loop->size - 1] = count + goes;
+    if (goes)
+        memcpy(p->at(p->user, &s->counter), &count, sizeof count);
+    return goes;
+}
+
+/* Takes the steps that lie before `phase`: the phase to run now, that behind the last at the end. */
+static inline uint32_t art_walk(ArtWalk *w, const ArtRecStep *step, uint32_t n_steps, uint32_t phase, const ArtPlaces *p)
+{
+    while (w->step < n_steps && step[w->step].phase == phase) {
+        const ArtRecStep *s = &step[w->step], *to = &step[s->target];
+        bool straight = true;
+        switch (s->kind) {
+        case ART_STEP_IF:
+            straight = *(const uint8_t *)p->at(p->user, &s->go);
+            break;
+        case ART_STEP_ELSE:
+            straight = false;
+            break;
+        case ART_STEP_LOOP:
+            w->count[s->depth] = 0;
+            w->limit[s->depth] = INT64_MAX;
+            if (s->flags & ART_STEP_TRIP)
+                memcpy(&w->limit[s->depth], p->at(p->user, &s->trip), sizeof w->limit[s->depth]);
+            straight = art_goes_round(w, s, s, to, p);
+            break;
+        case ART_STEP_NEXT:
+            w->count[s->depth]++;
+            straight = !art_goes_round(w, s, to, s, p);
+            break;
+        default:
+            break;
+        }
+        w->step = straight ? w->step + 1 : s->target + 1;
+        phase = straight ? phase : to->phase;
+    }
+    return phase;
+}
+
 /* The name of a node by its id, or NULL. */
 static inline const char *art_node_name(const ArtHeader *h, uint64_t id)
 {

@@ -3,7 +3,7 @@
  * The eager form of a program: each phase of its schedule becomes an entry of its own, with the tensors it reads as inputs and
  * those it writes as outputs. Values are numbered as the schedule's storages, which are dense and row-major here (the eager
  * pipeline runs no layout pass and plans nothing in place).
- * Control is as in the runtime (rt_run.c), over values instead of places in a workspace.
+ * Control is that of the runtime (art_walk), over values instead of places in a workspace.
  */
 #include "driver/driver_int.h"
 
@@ -77,8 +77,8 @@ static void make_values(const Program *p, Arena *arena, EagerPlan *plan)
     bool *kept = ARENA_ARRAY(arena, bool, plan->n_steps + 1); /* per step: it may run several times, or never */
     memset(in, 0xff, sizeof *in * (plan->n_in + 1)); /* UINT32_MAX: nothing reads this input */
     for (uint32_t c = 0; c < plan->n_control; c++) {
-        const Step *step = plan->control[c].step;
-        for (uint32_t i = step->group; step->depth == 0 && step->target > c && i < plan->control[step->target].step->group; i++)
+        const ArtRecStep *step = &plan->control[c];
+        for (uint32_t i = step->phase; step->depth == 0 && step->target > c && i < plan->control[step->target].phase; i++)
             kept[i] = true;
     }
     for (uint32_t i = 0; i < s->storages.len; i++) {
@@ -96,11 +96,11 @@ static void make_values(const Program *p, Arena *arena, EagerPlan *plan)
             if (last[plan->step[i].in[r]] != UINT32_MAX)
                 last[plan->step[i].in[r]] = kept[i] ? UINT32_MAX : i;
     for (uint32_t c = 0; c < plan->n_control; c++) { /* conditions and trip counts that no kernel reads */
-        const EagerControl *control = &plan->control[c];
-        if (control->go != UINT32_MAX)
-            last[control->go] = UINT32_MAX;
-        if (control->trip != UINT32_MAX)
-            last[control->trip] = UINT32_MAX;
+        const ArtRecStep *step = &plan->control[c];
+        if (step->flags & ART_STEP_GO)
+            last[step->go.index] = UINT32_MAX;
+        if (step->flags & ART_STEP_TRIP)
+            last[step->trip.index] = UINT32_MAX;
     }
     plan->n_values = s->storages.len;
     plan->bytes = bytes;
@@ -109,62 +109,33 @@ static void make_values(const Program *p, Arena *arena, EagerPlan *plan)
     plan->out = out;
 }
 
-static bool make_control(const Schedule *s, Arena *arena, EagerPlan *plan)
+static ArtRecBuf word_of(const Schedule *s, const Storage *st) { return (ArtRecBuf){.index = number_of(s, st)}; }
+
+/* The steps of the image, with numbers of values in place of places. */
+static bool make_control(const Schedule *s, Arena *arena, const ArtBody *body, EagerPlan *plan)
 {
-    EagerControl *control = ARENA_ARRAY(arena, EagerControl, s->steps.len + 1);
-    for (uint32_t i = 0; i < s->steps.len; i++) {
+    ArtRecStep *control = ARENA_ARRAY(arena, ArtRecStep, body->n_steps + 1);
+    for (uint32_t i = 0; i < body->n_steps; i++) {
         const Step *step = &s->steps.data[i];
+        const ArtStep *a = &body->steps[i];
         if (step->depth >= ART_MAX_DEPTH)
             return diag_report(s->ctx, step->node->loc, DIAG_art_limit, "branches and loops nest too deep");
-        control[i] = (EagerControl){step, number_of(s, step->counter), number_of(s, step->go), number_of(s, step->trip)};
+        control[i] = (ArtRecStep){.kind = a->kind, .phase = a->phase, .target = a->target, .depth = a->depth, .flags = a->flags,
+                                  .node = a->node, .size = a->size, .bound = a->bound, .counter = word_of(s, step->counter),
+                                  .go = word_of(s, step->go), .trip = word_of(s, step->trip)};
     }
     plan->control = control;
-    plan->n_control = s->steps.len;
+    plan->n_control = body->n_steps;
     plan->n_sizes = s->n_syms;
     return true;
 }
 
-static bool is_true(uint32_t value, void *const *at) { return value == UINT32_MAX || *(const uint8_t *)at[value]; }
-
-/* Whether the loop that begins at `first` goes round at its LOOP or NEXT `c`. */
-static bool goes_on(EagerRun *run, const EagerControl *c, const EagerControl *first, void *const *value, int64_t *sizes)
-{
-    const Step *loop = first->step;
-    int64_t count = run->count[loop->depth];
-    bool wants = count < run->limit[loop->depth] && is_true(c->go, value), goes = wants && count < loop->bound;
-    if (wants && !goes && loop->cut && !run->error)
-        run->error = (uint64_t)loop->node->id << 8 | ART_ERROR_STEPS;
-    if (loop->size)
-        sizes[loop->size - 1] = count + goes;
-    if (goes)
-        memcpy(value[first->counter], &count, sizeof count);
-    return goes;
-}
+static void *value_at(const void *user, const ArtRecBuf *word) { return ((void *const *)user)[word->index]; }
 
 uint32_t driver_eager_next(const EagerPlan *plan, EagerRun *run, uint32_t step, void *const *value, int64_t *sizes)
 {
-    while (run->control < plan->n_control && plan->control[run->control].step->group == step) {
-        const EagerControl *c = &plan->control[run->control];
-        const Step *s = c->step;
-        bool straight = true;
-        if (s->kind == STEP_IF) {
-            straight = is_true(c->go, value);
-        } else if (s->kind == STEP_ELSE) {
-            straight = false;
-        } else if (s->kind == STEP_LOOP) {
-            run->count[s->depth] = 0;
-            run->limit[s->depth] = INT64_MAX;
-            if (c->trip != UINT32_MAX)
-                memcpy(&run->limit[s->depth], value[c->trip], sizeof run->limit[s->depth]);
-            straight = goes_on(run, c, c, value, sizes);
-        } else if (s->kind == STEP_NEXT) {
-            run->count[s->depth]++;
-            straight = !goes_on(run, c, &plan->control[s->target], value, sizes);
-        }
-        run->control = straight ? run->control + 1 : s->target + 1;
-        step = straight ? step : plan->control[s->target].step->group;
-    }
-    return step;
+    const ArtPlaces places = {value_at, value, sizes, &run->error};
+    return art_walk(&run->walk, plan->control, plan->n_control, step, &places);
 }
 
 EagerPlan *driver_write_eager(Program *p, Arena *arena, const char *path)
@@ -178,6 +149,7 @@ EagerPlan *driver_write_eager(Program *p, Arena *arena, const char *path)
     ArtVariant *variant = ARENA_NEW(arena, ArtVariant);
     driver_make_image(p, arena, &image);
     *variant = image.variants[0]; /* another level might group otherwise */
+    const ArtBody planned = variant->bodies[0];
     for (uint32_t i = 0; i < n; i++) {
         const Group *g = s->phases.data[i].group;
         entry[i] = (ArtEntry){.name = arena_printf(arena, "%u_%s", i, g->name),
@@ -189,7 +161,7 @@ EagerPlan *driver_write_eager(Program *p, Arena *arena, const char *path)
                               .n_sizes = s->n_syms,
                               .n_symbols = s->n_syms};
         bodies[i] = (ArtBody){.scratch_bytes_per_slot = s->scratch_bytes,
-                              .phases = phase_of(p->ctx, arena, &s->phases.data[i], &variant->bodies[0].phases[i]),
+                              .phases = phase_of(p->ctx, arena, &s->phases.data[i], &planned.phases[i]),
                               .n_phases = 1};
         step[i] = (EagerStep){g->reads.len, g->writes.len, numbers(s, arena, g->reads.data, g->reads.len),
                               numbers(s, arena, g->writes.data, g->writes.len)};
@@ -202,7 +174,7 @@ EagerPlan *driver_write_eager(Program *p, Arena *arena, const char *path)
     EagerPlan *plan = ARENA_NEW(arena, EagerPlan);
     plan->n_steps = n;
     plan->step = step;
-    if (!make_control(s, arena, plan))
+    if (!make_control(s, arena, &planned, plan))
         return NULL;
     make_values(p, arena, plan);
     return art_write_so(p->ctx, &image, path) ? plan : NULL;

@@ -107,18 +107,41 @@ static bool loop_step(Loop *l, Arena *arena, int64_t i, bool *go)
     return true;
 }
 
+/* The most trips that a run may make: what is stacked has a largest size, and without a trip count something else has to end it. */
+static int64_t most_trips(const Loop *l, bool is_counted)
+{
+    int64_t most = is_counted ? INT64_MAX : MOST_STEPS;
+    for (uint32_t k = 0; k < l->n_stacked; k++) {
+        const Sym *sym = dim_as_sym(l->node->out[l->n_carried + k].type->dim[0]);
+        most = sym && sym->unbacked && sym->hi < most ? sym->hi : most;
+    }
+    return most;
+}
+
+/* Whether only its trip count ends the loop. */
+static bool has_no_condition(const Loop *l)
+{
+    const Val *again = ir_in(l->node->region[0]->last, 0);
+    const Weight *weight = again ? val_const(again) : NULL;
+    return !again || (weight && *(const uint8_t *)weight->data);
+}
+
 static bool loop_steps(Loop *l, Tensor *const *in)
 {
     EvalCtx *ec = l->ec;
-    int64_t trip = in[0] ? eval_index(in[0], 0) : INT64_MAX;
+    int64_t trip = in[0] ? eval_index(in[0], 0) : INT64_MAX, most = most_trips(l, in[0] || l->n_scanned);
     bool go = !in[1] || eval_index(in[1], 0);
     for (uint32_t k = 0; k < l->n_scanned; k++)
         if (l->in[l->n_carried + k]->dim[0] < trip)
             trip = l->in[l->n_carried + k]->dim[0];
     Arena *now = arena_create(ec->ctx), *before = arena_create(ec->ctx);
     bool ok = true;
+    if (go && trip > most && has_no_condition(l)) {
+        eval_error(ec, l->node, EVAL_ERR_STEPS);
+        go = false;
+    }
     for (int64_t i = 0; ok && go && i < trip; i++) {
-        if (i == MOST_STEPS && !in[0] && !l->n_scanned) {
+        if (i == most) {
             eval_error(ec, l->node, EVAL_ERR_STEPS);
             break;
         }

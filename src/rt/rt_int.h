@@ -89,16 +89,9 @@ static inline void rt_resolve(const RtRun *run, const ArtRecEntry *entry, const 
         out[i] = rt_address(run, entry, body, &bufs[i], slot);
 }
 
-/* Where a run is among the steps of control; counts are its own, so that no kernel can make a loop endless. */
-typedef struct RtControl {
-    uint32_t step; /* the next one */
-    int64_t count[ART_MAX_DEPTH], limit[ART_MAX_DEPTH];
-} RtControl;
-
-void rt_control_begin(RtControl *control, const RtRun *run, const ArtRecEntry *entry);
-/* Takes the steps that lie before `phase`: the phase to run now, n_phases at the end. An error of a step goes to *error, if that
- * is 0. */
-uint32_t rt_control(RtControl *control, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,
+void rt_control_begin(ArtWalk *walk, const RtRun *run, const ArtRecEntry *entry);
+/* art_walk in a run. */
+uint32_t rt_control(ArtWalk *walk, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,
                     uint64_t *error);
 
 /* ---- floating-point environment (numerics.md: round to nearest, no traps, subnormals kept unless asked)

@@ -40,7 +40,7 @@ struct igata_job {
     const ArtRecBody *body;
     const ArtRecEntry *entry;
     RtRun run;
-    RtControl control; /* of whoever ends a phase */
+    ArtWalk control; /* of whoever ends a phase */
     uint32_t refreshed; /* the tag when slots were last given a new one */
     igata_job_options options;
 };

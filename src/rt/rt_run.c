@@ -27,7 +27,7 @@ const char *igata_status_text(igata_status status)
         [IGATA_E_BUSY] = "the job still runs",
         [IGATA_E_THREADS] = "too many threads, or they cannot be started",
         [IGATA_E_SIZE] = "a size is outside its range, or not what another input says",
-        [IGATA_E_BOUND] = "a loop needs more trips than the bound for which the artifact was compiled (--bound), or does not end",
+        [IGATA_E_BOUND] = "a loop needs more trips than its bound (--bound, when the model is compiled), or does not end",
     };
     return status >= 0 && status < IGATA_STATUS_COUNT ? texts[status] : "unknown status";
 }
@@ -241,61 +241,33 @@ igata_status rt_check_run(const igata_model *model, size_t entry, void *const io
     return all % ART_ALIGN ? IGATA_E_ALIGN : check_sizes(model, e, n_sizes ? io[n] : NULL);
 }
 
-/* Whether a loop goes round at its LOOP or NEXT `s`; makes its count visible to kernels, and what it has found. */
-static bool goes_on(RtControl *c, const ArtRecStep *s, const ArtRecStep *loop, const RtRun *run, const ArtRecEntry *entry,
-                    const ArtRecBody *body, uint64_t *error)
+void rt_control_begin(ArtWalk *walk, const RtRun *run, const ArtRecEntry *entry)
 {
-    int64_t count = c->count[s->depth];
-    bool wants = count < c->limit[s->depth] && (!(s->flags & ART_STEP_GO) || *(const uint8_t *)rt_address(run, entry, body, &s->go, 0));
-    bool goes = wants && count < loop->bound;
-    if (wants && !goes && loop->flags & ART_STEP_CUT && *error == 0)
-        *error = (uint64_t)loop->node << 8 | ART_ERROR_STEPS;
-    if (loop->size)
-        ((int64_t *)run->io[entry->n_inputs + entry->n_outputs])[loop->size - 1] = count + goes;
-    if (goes)
-        memcpy(rt_address(run, entry, body, &s->counter, 0), &count, sizeof count);
-    return goes;
-}
-
-void rt_control_begin(RtControl *c, const RtRun *run, const ArtRecEntry *entry)
-{
-    c->step = 0;
+    walk->step = 0;
     for (uint32_t i = 0; i < entry->n_found; i++) /* those that no step of this run reaches are 0 */
         ((int64_t *)run->io[entry->n_inputs + entry->n_outputs])[entry->n_symbols + i] = 0;
 }
 
-uint32_t rt_control(RtControl *c, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,
+typedef struct Words {
+    const RtRun *run;
+    const ArtRecEntry *entry;
+    const ArtRecBody *body;
+} Words;
+
+static void *word_at(const void *user, const ArtRecBuf *word)
+{
+    const Words *w = user;
+    return rt_address(w->run, w->entry, w->body, word, 0);
+}
+
+uint32_t rt_control(ArtWalk *walk, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,
                     uint64_t *error)
 {
-    const ArtRecStep *step = run->model->steps + body->first_step;
-    while (c->step < body->n_steps && step[c->step].phase == phase) {
-        const ArtRecStep *s = &step[c->step];
-        bool straight = true;
-        switch (s->kind) {
-        case ART_STEP_IF:
-            straight = *(const uint8_t *)rt_address(run, entry, body, &s->go, 0);
-            break;
-        case ART_STEP_ELSE:
-            straight = false;
-            break;
-        case ART_STEP_LOOP:
-            c->count[s->depth] = 0;
-            c->limit[s->depth] = INT64_MAX;
-            if (s->flags & ART_STEP_TRIP)
-                memcpy(&c->limit[s->depth], rt_address(run, entry, body, &s->trip, 0), sizeof c->limit[s->depth]);
-            straight = goes_on(c, s, s, run, entry, body, error);
-            break;
-        case ART_STEP_NEXT:
-            c->count[s->depth]++;
-            straight = !goes_on(c, s, &step[s->target], run, entry, body, error);
-            break;
-        default:
-            break;
-        }
-        c->step = straight ? c->step + 1 : s->target + 1;
-        phase = straight ? phase : step[s->target].phase;
-    }
-    return phase;
+    if (body->n_steps == walk->step)
+        return phase;
+    const Words words = {run, entry, body};
+    const ArtPlaces places = {word_at, &words, entry->n_found ? run->io[entry->n_inputs + entry->n_outputs] : NULL, error};
+    return art_walk(walk, run->model->steps + body->first_step, body->n_steps, phase, &places);
 }
 
 static uint64_t now_ns(void)
@@ -321,7 +293,7 @@ static inline __attribute__((always_inline)) igata_status run_phases(const igata
     uint64_t word = 0;
     void *bufs[ART_MAX_BUFS];
     const ArtRecEntry *e = &model->entries[entry];
-    RtControl control;
+    ArtWalk control;
     unsigned old = rt_fp_enter(model->fp_mode);
     rt_control_begin(&control, &run, e);
     uint64_t mark = times ? now_ns() : 0;

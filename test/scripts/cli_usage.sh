@@ -242,7 +242,7 @@ entry func @main(%n : s64[] "n", %x : f32[2] "x") -> ("y") {
 E2
 for engine in compiled eager "compiled --threads 2"; do
     expect 3 run stack.ig -i n=ones -i x=ones -o y=@never.npy --bound u0=2 --engine $engine
-    says 'stack.ig:7.*more trips than the bound'
+    says 'stack.ig:7.*more trips than its bound'
     expect 0 run stack.ig -i n=ones -i x=ones -o y=@three.npy --bound u0=3 --engine $engine
     grep -q "'shape': (3, 2)" three.npy || fail "three trips do not give three rows"
     expect 0 run stack.ig -i n=zeros -i x=ones -o y=@none.npy --engine $engine
@@ -251,7 +251,7 @@ for engine in compiled eager "compiled --threads 2"; do
 done
 expect 0 compile stack.ig --bound u0=2 -o stack.so
 expect 3 run stack.so -i n=ones -i x=ones -o y=@never.npy
-says "more trips than the bound.*in node 'line7'"
+says "more trips than its bound.*in node 'line7'"
 expect 0 inspect stack.so --json
 grep -q '"name": "u0", "lo": 0, "hi": 2, "found": true}' out || fail "the JSON does not tell the found size"
 grep -q '"kind": "loop", [^}]*"bound": 2, "size": "u0"' out || fail "the JSON does not tell which step finds the size"
