@@ -117,15 +117,19 @@ static bool is_ranged(const igata_session *s, uint32_t input, uint32_t axis)
     return false;
 }
 
-/* Whether programs serve several sizes. */
+/* Whether programs serve several sizes. The evaluator needs none, but values inside of a module are those of its nodes, which are
+ * others where sizes are numbers: what also-output asks for are those of the compiled program. */
 static bool has_ranges(const igata_session *s)
 {
+    const igata_options *o = s->options;
     bool ranges = false;
     for (uint32_t i = 0; i < s->n_in; i++)
         for (uint32_t a = 0; a < IR_MAX_RANK; a++)
             ranges |= is_ranged(s, i, a);
-    return ranges && s->options->engine == ENGINE_COMPILED && !s->has_runner && !s->is_artifact;
+    return ranges && (o->engine == ENGINE_COMPILED || o->also_output.len) && !s->has_runner && !s->is_artifact;
 }
+
+static bool is_reference(const igata_session *s) { return s->options->engine == ENGINE_REF32 || s->options->engine == ENGINE_F64; }
 
 static bool import_ranged(igata_session *s, Shaped *base)
 {
@@ -148,12 +152,7 @@ static bool import_shaped(igata_session *s, Shaped *shaped)
     for (uint32_t i = 0; i < s->n_in; i++)
         shapes[i] = (ShapeBinding){s->in[i].name, shaped->in[i]->rank, shaped->in[i]->dim};
     Given given = {.shapes = shapes, .n_shapes = s->n_in};
-    if (!import_values(s, shaped, &given))
-        return false;
-    shaped->n_out = func_n_out(shaped->func);
-    shaped->out_names = shaped->func->out_names;
-    shaped->out = ARENA_ARRAY(ctx_arena(s->owner->ctx), Tensor *, shaped->n_out + 1);
-    return true;
+    return import_values(s, shaped, &given);
 }
 
 typedef struct Found {
@@ -326,7 +325,7 @@ static igata_status find_base(igata_session *s, Shaped *shaped)
     if (!base) {
         base = ARENA_NEW(ctx_arena(s->owner->ctx), Shaped);
         base->key = shaped->key;
-        igata_status status = import_ranged(s, base) ? compile_shaped(s, base) : IGATA_E_MODEL;
+        igata_status status = !import_ranged(s, base) ? IGATA_E_MODEL : is_reference(s) ? IGATA_OK : compile_shaped(s, base);
         if (status != IGATA_OK) {
             igata_close(base->model);
             api_temp_close(&base->artifact);
@@ -347,13 +346,17 @@ static igata_status find_base(igata_session *s, Shaped *shaped)
 
 igata_status engine_prepare(igata_session *s, Shaped *shaped)
 {
-    bool reference = s->options->engine == ENGINE_REF32 || s->options->engine == ENGINE_F64;
     igata_status status = IGATA_OK;
     if (s->is_artifact || has_ranges(s))
         status = find_base(s, shaped);
     else
         status = import_shaped(s, shaped) ? IGATA_OK : IGATA_E_MODEL;
-    if (status != IGATA_OK || reference)
+    if (status == IGATA_OK && shaped->func) {
+        shaped->n_out = func_n_out(shaped->func);
+        shaped->out_names = shaped->func->out_names;
+        shaped->out = ARENA_ARRAY(ctx_arena(s->owner->ctx), Tensor *, shaped->n_out + 1);
+    }
+    if (status != IGATA_OK || is_reference(s))
         return status;
     if (!shaped->base)
         status = compile_shaped(s, shaped);
@@ -436,7 +439,7 @@ static igata_status step_reference(igata_session *s, Shaped *shaped)
 
 igata_status engine_step(igata_session *s, Shaped *shaped)
 {
-    if (s->options->engine == ENGINE_REF32 || s->options->engine == ENGINE_F64)
+    if (is_reference(s))
         return step_reference(s, shaped);
     if (s->has_runner)
         return runner_step(s, shaped);

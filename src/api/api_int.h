@@ -83,7 +83,8 @@ Blob api_model_file(igata_context *ctx, const char *path); /* empty if it cannot
 
 /* Whether the model has the symbols and inputs that options name; reports all it has not. */
 bool api_check_names(Context *ctx, const igata_options *o, const FrontInfo *info);
-bool api_check_bounds(Context *ctx, const igata_options *o, const char *path, const Module *module); /* of an imported model */
+/* Of an imported model: bounds what its runs find; a name that only outputs declare means what is found there. */
+bool api_set_bounds(Context *ctx, const igata_options *o, const char *path, Func *func);
 bool api_check_module_names(Context *ctx, const igata_options *o, const Module *module, const Func *func);
 /* The options' values, one each, by the types declared; their names were checked. NULL after reporting. */
 const ValueBinding *api_read_values(Context *ctx, const igata_options *o, const FrontInfo *info);

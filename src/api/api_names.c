@@ -42,12 +42,12 @@ static bool check_name(const Names *known, const char *option, const char *what,
     return diag_report(known->ctx, 0, DIAG_api_name, option, what, name, known->list.len ? text.data : " none");
 }
 
-/* A bound may be of a size that only an import names: see api_check_bounds. */
+/* A bound may be of a size that only an import names: see api_set_bounds. */
 static bool check_options(const igata_options *o, const Names *symbols, const Names *inputs)
 {
     bool ok = true;
     for (uint32_t i = 0; i < o->dims.len; i++) {
-        bool bound = o->dims.data[i].lo == 0;
+        bool bound = o->dims.data[i].bound;
         if (!bound || !front_may_name(o->dims.data[i].name))
             ok &= check_name(symbols, bound ? "--bound" : "--dim", "symbolic size", o->dims.data[i].name);
     }
@@ -77,22 +77,69 @@ bool api_check_names(Context *ctx, const igata_options *o, const FrontInfo *info
     return check_options(o, &symbols, &inputs);
 }
 
-bool api_check_bounds(Context *ctx, const igata_options *o, const char *path, const Module *module)
+/* The size of an output where the model calls it `name`; NULL: no output has such an axis. */
+static const Dim *declared_size(const FrontInfo *info, const Func *func, Str name)
 {
+    for (uint32_t i = 0; i < info->n_out && i < func_n_out(func); i++) {
+        const Type *type = func_out(func, i)->type;
+        for (uint32_t a = 0; info->out[i].has_rank && type->kind == TY_TENSOR && info->out[i].rank == type->rank && a < type->rank; a++)
+            if (info->out[i].dim[a].size < 0 && info->out[i].dim[a].symbol == name)
+                return type->dim[a];
+    }
+    return NULL;
+}
+
+static bool is_declared(const FrontInfo *info, Str name)
+{
+    for (uint32_t i = 0; i < info->n_in; i++)
+        for (uint32_t a = 0; info->in[i].has_rank && a < info->in[i].rank; a++)
+            if (info->in[i].dim[a].size < 0 && info->in[i].dim[a].symbol == name)
+                return true;
+    return false;
+}
+
+/* An option about a name that only outputs have: it means what the run finds there. */
+static bool resolve_name(Context *ctx, const FrontInfo *info, const Func *func, DimBinding *dim)
+{
+    const Dim *size = declared_size(info, func, dim->name);
+    const Sym *sym = size ? dim_as_sym(size) : NULL;
+    if (sym && sym->unbacked && !dim->bound)
+        return diag_report(ctx, 0, DIAG_driver_found, dim->name, dim->name);
+    if (sym && sym->unbacked)
+        dim->name = sym->name;
+    else if (size && dim->bound) {
+        Text text;
+        text_init(&text, ctx_arena(ctx));
+        dim_print(&text, size);
+        return diag_report(ctx, 0, DIAG_api_bound, dim->name, text.data);
+    }
+    return true;
+}
+
+bool api_set_bounds(Context *ctx, const igata_options *o, const char *path, Func *func)
+{
+    const Module *module = func->module;
     Names symbols = {.ctx = ctx};
-    FrontInfo info;
-    bool ok = true, read = false;
+    FrontInfo info = {0};
+    DimBinding *dims = ARENA_ARRAY(ctx_arena(ctx), DimBinding, o->dims.len + 1);
+    bool ok = true;
     for (uint32_t i = 0; i < module->syms.len; i++)
         add_name(&symbols, module->syms.data[i]->name);
     for (uint32_t i = 0; i < o->dims.len; i++) {
-        if (o->dims.data[i].lo || has_name(&symbols, o->dims.data[i].name))
+        dims[i] = o->dims.data[i];
+        if (has_name(&symbols, dims[i].name))
             continue;
-        if (!read && str_ends_with(path, ".onnx") && front_onnx_info(ctx, ctx_arena(ctx), path, &info))
-            add_declared(&symbols, &info); /* sizes that have been given are no symbols of the module */
-        read = true;
-        ok &= check_name(&symbols, "--bound", "size", o->dims.data[i].name);
+        if (!info.n_out && str_ends_with(path, ".onnx") && !front_onnx_info(ctx, ctx_arena(ctx), path, &info))
+            return false;
+        if (is_declared(&info, dims[i].name)) /* a size that has been given is no symbol of the module */
+            continue;
+        ok &= resolve_name(ctx, &info, func, &dims[i]);
+        if (dims[i].bound && !has_name(&symbols, dims[i].name) && !declared_size(&info, func, dims[i].name)) {
+            add_declared(&symbols, &info);
+            ok &= check_name(&symbols, "--bound", "size", dims[i].name);
+        }
     }
-    return ok;
+    return ok && driver_set_bounds(ctx, func, dims, o->dims.len);
 }
 
 bool api_check_module_names(Context *ctx, const igata_options *o, const Module *module, const Func *func)

@@ -56,7 +56,7 @@ Module *api_import(igata_context *owner, const char *path, const Blob *blob, con
     *func = driver_entry(ctx, module, *o->entry ? o->entry : NULL);
     if (!*func || (str_ends_with(path, ".ig") && !bind_text(ctx, o, &options, module, *func)))
         return NULL;
-    if (!api_check_bounds(ctx, o, path, module))
+    if (o->dims.len && !api_set_bounds(ctx, o, path, *func))
         return NULL;
     api_drop_inputs(*func, o);
     for (uint32_t i = 0; i < o->also_output.len; i++)

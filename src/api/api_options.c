@@ -87,7 +87,7 @@ static const char *split(igata_options *o, const char *key, const char *value, c
 static bool set_dim(igata_options *o, const char *key, const char *value, void *field)
 {
     (void)field;
-    DimBinding dim;
+    DimBinding dim = {0};
     const char *want = "NAME=SIZE or NAME=LOW..HIGH", *size = split(o, key, value, want, &dim.name);
     if (!size)
         return false;
@@ -243,8 +243,9 @@ static bool set_bound(igata_options *o, const char *key, const char *value, void
     (void)field;
     DimBinding dim = {0};
     const char *size = split(o, key, value, "NAME=N", &dim.name);
-    if (!size || !parse_count(o, key, size, 0, INT32_MAX, &dim.hi))
+    if (!size || !parse_count(o, key, size, 1, INT32_MAX - 1, &dim.hi))
         return false;
+    dim.bound = true;
     vec_push(ctx_arena(o->owner->ctx), &o->dims, dim);
     return true;
 }
@@ -457,8 +458,7 @@ bool api_driver_options(igata_options *o, bool host_only, DriverOptions *out)
 {
     const TargetInfo *host = cgen_host_target();
     const char *cpu = o->cpu;
-    *out = (DriverOptions){.pass = o->pass, .ftz = o->ftz,
-                           .bounds = o->dims.data, .n_bounds = o->dims.len, .dump = on_dump, .dump_user = o};
+    *out = (DriverOptions){.pass = o->pass, .ftz = o->ftz, .dump = on_dump, .dump_user = o};
     out->pass.eager = o->engine == ENGINE_EAGER;
     out->pass.disabled = o->disabled.data;
     out->pass.n_disabled = o->disabled.len;

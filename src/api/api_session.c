@@ -238,7 +238,7 @@ static int64_t symbol_size(const TypeCall *c, Str symbol)
                 return c->given[i].dims[a];
     }
     for (uint32_t i = 0; i < o->dims.len; i++)
-        if (o->dims.data[i].name == symbol && o->dims.data[i].lo == o->dims.data[i].hi)
+        if (o->dims.data[i].name == symbol && o->dims.data[i].lo == o->dims.data[i].hi && !o->dims.data[i].bound)
             return o->dims.data[i].lo;
     for (uint32_t i = 0; *symbol && i < o->shapes.len; i++) {
         const Declared *d = find_input(c->s, o->shapes.data[i].name);

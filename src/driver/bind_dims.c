@@ -11,6 +11,7 @@ typedef struct Sizes {
     Context *ctx;
     Func *func;
     Map *size; /* symbol id -> Dim */
+    const Dim *(*find)(void *user, const Sym *sym);
 } Sizes;
 
 static const Dim *bound(void *user, const Sym *sym) { return map_get(((const Sizes *)user)->size, sym->id); }
@@ -27,24 +28,6 @@ static bool set_range(Sizes *b, const Sym *sym, int64_t lo, int64_t hi)
         return diag_report(b->ctx, 0, DIAG_driver_bind, "", sym->name, (long long)(lo < sym->lo ? lo : hi));
     *slot = (void *)(uintptr_t)dim_sym(b->ctx, module_replace_sym(b->func->module, sym, lo, hi));
     return true;
-}
-
-/* A size that the run finds has a largest value, for which its buffers are made. */
-static void set_bound(Sizes *b, const Sym *sym, const DimBinding *bounds, uint32_t n)
-{
-    int64_t hi = sym->hi;
-    bool given = false;
-    for (uint32_t i = 0; i < n; i++)
-        if (bounds[i].name == sym->name && bounds[i].lo == 0) {
-            hi = bounds[i].hi < hi ? bounds[i].hi : hi;
-            given = true;
-        }
-    if (hi >= INT32_MAX && !given) {
-        hi = DRIVER_BOUND;
-        diag_report(b->ctx, 0, DIAG_driver_bound, sym->name, (long long)hi, sym->name);
-    }
-    if (hi < sym->hi)
-        map_set(b->size, sym->id, (void *)(uintptr_t)dim_sym(b->ctx, module_replace_sym(b->func->module, sym, sym->lo, hi)));
 }
 
 static bool set_size(Sizes *b, Str input, const Sym *sym, int64_t size)
@@ -76,7 +59,7 @@ static bool bind_shape(Sizes *b, const ShapeBinding *shape)
 
 static bool rebind_val(Sizes *b, Val *val)
 {
-    val->type = type_bind(b->ctx, val->type, bound, b);
+    val->type = type_bind(b->ctx, val->type, b->find, b);
     return val->type != NULL;
 }
 
@@ -86,12 +69,12 @@ static const Attrs *rebind_attrs(Sizes *b, Arena *tmp, const Attrs *attrs)
     for (uint32_t i = 0; i < attrs->n; i++) {
         values[i] = attrs->val[i];
         if (values[i].kind == AK_DIM && values[i].u.dim)
-            values[i].u.dim = dim_bind(b->ctx, values[i].u.dim, bound, b);
+            values[i].u.dim = dim_bind(b->ctx, values[i].u.dim, b->find, b);
         if (values[i].kind != AK_DIMS)
             continue;
         const Dim **dims = ARENA_ARRAY(tmp, const Dim *, values[i].n + 1);
         for (uint32_t d = 0; d < values[i].n; d++)
-            dims[d] = dim_bind(b->ctx, values[i].u.dims[d], bound, b);
+            dims[d] = dim_bind(b->ctx, values[i].u.dims[d], b->find, b);
         values[i].u.dims = dims;
     }
     return attrs_make(b->ctx, values, attrs->n);
@@ -115,16 +98,24 @@ static bool rebind_region(Sizes *b, Arena *tmp, Region *region)
     return ok;
 }
 
+static bool rebind_module(Sizes *b, Arena *tmp)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < b->func->module->funcs.len; i++)
+        ok = rebind_region(b, tmp, b->func->module->funcs.data[i]->body);
+    return ok;
+}
+
 bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options)
 {
     Module *module = func->module;
     Arena *tmp = arena_create(ctx);
-    Sizes b = {ctx, func, map_create(tmp)};
+    Sizes b = {ctx, func, map_create(tmp), bound};
     bool ok = true;
     for (uint32_t i = 0; ok && i < options->n_dims; i++) {
         const DimBinding *dim = &options->dims[i];
         Sym *sym = module_find_sym(module, dim->name);
-        if (sym && sym->unbacked && dim->lo > 0) /* what a run finds cannot be said before; for bounds see driver_bound_sizes */
+        if (sym && sym->unbacked && !dim->bound) /* what a run finds cannot be said before */
             ok = diag_report(ctx, 0, DIAG_driver_found, sym->name, sym->name);
         else if (sym && !sym->unbacked && dim->lo == dim->hi)
             ok = set_size(&b, "", sym, dim->lo);
@@ -137,23 +128,52 @@ bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options)
         if (sym && !sym->unbacked && dim->lo < dim->hi)
             ok = set_range(&b, sym, dim->lo, dim->hi);
     }
-    for (uint32_t i = 0; ok && i < module->funcs.len; i++)
-        ok = rebind_region(&b, tmp, module->funcs.data[i]->body);
+    ok = ok && rebind_module(&b, tmp);
     arena_destroy(tmp);
     return ok;
 }
 
-bool driver_bound_sizes(Context *ctx, Func *func, const DimBinding *bounds, uint32_t n)
+/* ---- sizes that the run finds ------------------------------------------------------------------------------------------------------ */
+
+static void lower_end(Sizes *b, const Sym *sym, int64_t hi)
 {
-    Module *module = func->module;
+    map_set(b->size, sym->id, (void *)(uintptr_t)dim_sym(b->ctx, module_replace_sym(b->func->module, sym, sym->lo, hi)));
+}
+
+/* A size that nothing bounds, met in a type or an attribute. */
+static const Dim *default_bound(void *user, const Sym *sym)
+{
+    Sizes *b = user;
+    if (sym->unbacked && sym->hi >= INT32_MAX && !map_get(b->size, sym->id)) {
+        diag_report(b->ctx, 0, DIAG_driver_bound, sym->name, (long long)DRIVER_BOUND, sym->name);
+        lower_end(b, sym, DRIVER_BOUND);
+    }
+    return bound(b, sym);
+}
+
+bool driver_set_bounds(Context *ctx, Func *func, const DimBinding *bounds, uint32_t n)
+{
     Arena *tmp = arena_create(ctx);
-    Sizes b = {ctx, func, map_create(tmp)};
-    bool ok = true;
-    for (uint32_t i = 0; i < module->syms.len; i++)
-        if (module->syms.data[i]->unbacked)
-            set_bound(&b, module->syms.data[i], bounds, n);
-    for (uint32_t i = 0; ok && i < module->funcs.len; i++)
-        ok = rebind_region(&b, tmp, module->funcs.data[i]->body);
+    Sizes b = {ctx, func, map_create(tmp), bound};
+    for (uint32_t i = 0; i < func->module->syms.len; i++) {
+        const Sym *sym = func->module->syms.data[i];
+        int64_t hi = sym->hi;
+        for (uint32_t k = 0; k < n; k++)
+            if (bounds[k].bound && bounds[k].name == sym->name && bounds[k].hi < hi)
+                hi = bounds[k].hi;
+        if (sym->unbacked && hi < sym->hi)
+            lower_end(&b, sym, hi);
+    }
+    bool ok = rebind_module(&b, tmp);
+    arena_destroy(tmp);
+    return ok;
+}
+
+bool driver_bound_sizes(Context *ctx, Func *func)
+{
+    Arena *tmp = arena_create(ctx);
+    Sizes b = {ctx, func, map_create(tmp), default_bound};
+    bool ok = rebind_module(&b, tmp);
     arena_destroy(tmp);
     return ok;
 }

@@ -297,7 +297,7 @@ Program *driver_compile(Context *ctx, Module *module, Func *func, const DriverOp
     int64_t n_optional = 0;
     bool stopped;
     Pipeline pipeline = driver_pipeline(options->pass.opt_level, options->pass.eager);
-    if (!driver_bound_sizes(ctx, func, options->bounds, options->n_bounds) ||
+    if (!driver_bound_sizes(ctx, func) ||
         !run_passes(ctx, &unit, options, &options->pass, pipeline.tensor, &n_optional, &stopped, p))
         return NULL;
     if (stopped)
@@ -338,7 +338,7 @@ bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOpt
     for (uint32_t i = 0; ok && !stopped && names[i]; i++) {
         const char *const one[] = {names[i], NULL};
         if (driver_find_pass(names[i])->level != LEVEL_TENSOR && !unit.schedule) {
-            if (!driver_bound_sizes(ctx, func, options->bounds, options->n_bounds) || !shapes_are_ready(ctx, func, options->pass.eager))
+            if (!driver_bound_sizes(ctx, func) || !shapes_are_ready(ctx, func, options->pass.eager))
                 return false;
             unit.schedule = sched_create(ctx, module, func);
         } else if (driver_find_pass(names[i])->level == LEVEL_TENSOR && unit.schedule) {

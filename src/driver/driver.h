@@ -17,8 +17,6 @@ typedef struct DriverOptions {
     const TargetInfo *target[DRIVER_MAX_TARGETS];     /* variants of one artifact, same machine */
     uint32_t n_targets;
     bool ftz;
-    const DimBinding *bounds;                         /* those with a low end of 0 bound sizes that the run finds */
-    uint32_t n_bounds;
     Blob model;                                       /* the source file, whose SHA-256 the artifact's note has; may be empty */
     uint32_t workers;                                 /* threads that generate code; 0: one per CPU. No byte depends on it */
     void (*dump)(void *user, const char *pass, const char *text); /* --print-after, --dump-after */
@@ -57,8 +55,10 @@ Func *driver_entry(Context *ctx, Module *module, const char *name);
 bool driver_also_output(Context *ctx, Func *func, const char *name);
 /* Gives the symbols of a module the sizes and ranges that options name (dims, and the shapes of func's inputs). False after reporting. */
 bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options);
-/* Every size that the run finds gets a largest value: one of the bounds, else its own, else DRIVER_BOUND with a note. */
-bool driver_bound_sizes(Context *ctx, Func *func, const DimBinding *bounds, uint32_t n);
+/* Sizes that the run finds get the bounds of their names as largest values; other bindings are passed over. */
+bool driver_set_bounds(Context *ctx, Func *func, const DimBinding *bounds, uint32_t n);
+/* Those that nothing bounds get DRIVER_BOUND, with a note. */
+bool driver_bound_sizes(Context *ctx, Func *func);
 /* Runs passes by name on the module and, from the first one that works on a schedule, on a schedule of func for the first target.
  * *scheduled: there is one; `text` gets its text form. False after reporting. */
 bool driver_run_passes(Context *ctx, Module *module, Func *func, const DriverOptions *options, const char *const *names,
@@ -87,10 +87,6 @@ typedef struct EagerStep {
     uint32_t n_in, n_out;
     const uint32_t *in, *out; /* numbers of values, in the order of the entry's inputs and outputs */
 } EagerStep;
-typedef struct EagerControl {
-    const Step *step;
-    uint32_t counter, go, trip; /* values; UINT32_MAX: none */
-} EagerControl;
 typedef struct EagerPlan {
     uint32_t n_values;
     const uint64_t *bytes;   /* per value */
@@ -100,13 +96,12 @@ typedef struct EagerPlan {
     uint32_t n_steps;
     const EagerStep *step;
     uint32_t n_control;
-    const EagerControl *control;
+    const ArtRecStep *control; /* words are numbers of values */
     uint32_t n_sizes; /* found by the run: int64_t each, behind the io of every step */
 } EagerPlan;
 typedef struct EagerRun { /* where a run is; zeros at its start */
-    uint32_t control;                      /* the next one */
-    int64_t count[ART_MAX_DEPTH], limit[ART_MAX_DEPTH];
-    uint64_t error;                        /* a kernel's word: loops that need more trips than their bound */
+    ArtWalk walk;
+    uint64_t error; /* a kernel's word: loops that need more trips than their bound */
 } EagerRun;
 /* Writes the artifact to `path`; the plan lives in arena. NULL after reporting. */
 EagerPlan *driver_write_eager(Program *program, Arena *arena, const char *path);

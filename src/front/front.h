@@ -15,6 +15,7 @@
 typedef struct DimBinding {
     Str name;
     int64_t lo, hi;
+    bool bound; /* `--bound`: only hi was given, lo is 0 */
 } DimBinding;
 /* The sizes of an input: `--shape x=1x512`. A size of -1 keeps what the model declares. */
 typedef struct ShapeBinding {

@@ -308,7 +308,7 @@ static void test_symbols(void **state)
     Module *m = load(ctx, &model, NULL);
     assert_non_null(m);
     assert_non_null(module_find_sym(m, str_intern(ctx, "N")));
-    DimBinding four = {str_intern(ctx, "N"), 4, 4};
+    DimBinding four = {.name = str_intern(ctx, "N"), .lo = 4, .hi = 4};
     ImportOptions options = {.dims = &four, .n_dims = 1};
     m = load(ctx, &model, &options);
     assert_non_null(m);
