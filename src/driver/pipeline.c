@@ -4,7 +4,7 @@
  *
  *            tensor IR                                   schedule             loops
  *  -O0    inline expand dce                            lower                                                    plan
- *  -O1    inline fold simplify cse expand fold dce     fuse lower           phases pack tensorize vectorize window  plan
+ *  -O1    inline fold simplify cse expand fold dce     fuse lower           phases groups pack tensorize vectorize window  plan
  *  -O2    + raise; simplify, cse again, narrow         + layout views       + parallel
  *  eager  as -O1, but fuse makes a kernel of each source node; parallel as at -O2; nothing shares a place
  */
@@ -16,10 +16,11 @@ static const char *const tensor_o2[] = {"inline", "fold", "simplify", "cse", "ra
                                         "fold",   "simplify", "cse", /* bodies share subexpressions with their surroundings */
                                         "narrow", "dce", NULL};
 static const char *const sched_o0[] = {"lower", "plan", NULL};
-static const char *const sched_o1[] = {"fuse", "lower", "phases", "pack", "tensorize", "vectorize", "window", "plan", NULL};
-static const char *const sched_o2[] = {"fuse",      "layout",    "views",  "lower",    "phases", "pack",
+static const char *const sched_o1[] = {"fuse", "lower", "phases", "groups", "pack", "tensorize", "vectorize", "window", "plan", NULL};
+static const char *const sched_o2[] = {"fuse",      "layout",    "views",  "lower",    "phases", "groups", "pack",
                                        "tensorize", "vectorize", "window", "parallel", "plan",   NULL};
-static const char *const sched_eager[] = {"fuse", "lower", "phases", "pack", "tensorize", "vectorize", "window", "parallel", "plan", NULL};
+static const char *const sched_eager[] = {"fuse",      "lower",     "phases", "groups",   "pack",
+                                          "tensorize", "vectorize", "window", "parallel", "plan", NULL};
 
 Pipeline driver_pipeline(int opt_level, bool eager)
 {

@@ -435,6 +435,31 @@ const Expr *lx_mod(Kernel *k, const Expr *a, int64_t divisor)
     return mod_rest(k, &rest, divisor);
 }
 
+bool lx_lane_block(Kernel *k, const Buf *buf, const Expr *offset, const Iter *lane, LaneBlock *block)
+{
+    const Expr *first = lx_replace_iter(k, offset, lane, lx_int(k, 0));
+    int64_t least = 0, most = 0, place;
+    if (buf->size)
+        return false;
+    for (int64_t i = 0; i < LOOP_LANES; i++) {
+        if (!lx_is_int(lx_sub(k, lx_replace_iter(k, offset, lane, lx_int(k, i)), first), &block->at[i]))
+            return false;
+        least = block->at[i] < least ? block->at[i] : least;
+        most = block->at[i] > most ? block->at[i] : most;
+    }
+    for (block->width = 2; block->width <= 2 * LOOP_LANES; block->width *= 2) {
+        if (!lx_is_int(lx_mod(k, first, block->width), &place) || buf->elements % block->width)
+            return false;
+        if (place + least < 0 || place + most >= block->width)
+            continue;
+        block->base = lx_sub(k, first, lx_int(k, place));
+        for (int i = 0; i < LOOP_LANES; i++)
+            block->at[i] += place;
+        return true;
+    }
+    return false;
+}
+
 /* ---- min, max ---------------------------------------------------------------------------------------------------- */
 
 static const Expr *min_max(Kernel *k, ExprKind kind, const Expr *a, const Expr *b)

@@ -280,6 +280,14 @@ bool lx_uses_iter(const Expr *e, const Iter *iter);
 bool lx_uses_var(const Expr *e, const Var *var);
 /* e = coef * iter + rest with rest free of iter; false if e is not linear in iter. rest may be NULL. */
 bool lx_linear(Kernel *k, const Expr *e, const Iter *iter, int64_t *coef, const Expr **rest);
+/* Elements that 16 lanes read in an aligned block of a buffer: lane i the one at base + at[i], base a multiple of width. */
+typedef struct LaneBlock {
+    const Expr *base;
+    int64_t width, at[LOOP_LANES]; /* width: a power of two up to 2 * LOOP_LANES; at < width */
+} LaneBlock;
+/* Whether offset reads such a block for lane = 0 .. 15, for each lane a constant place in it, and the block lies inside buf if
+ * what is read does. */
+bool lx_lane_block(Kernel *k, const Buf *buf, const Expr *offset, const Iter *lane, LaneBlock *block);
 /* The element offset of a load or store as one index expression: sum of index * stride. */
 const Expr *lx_offset(Kernel *k, const Buf *buf, const Expr *const *index);
 /* Copy with iterators, variables or buffers exchanged; each callback returns NULL to keep. */

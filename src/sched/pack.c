@@ -110,6 +110,12 @@ static const Expr *pack_strided(void *user, const Expr *load)
     Pack *pack = ARENA_NEW(p->k->arena, Pack);
     pack->weight = raw->pack->weight;
     pack->winograd = raw->pack->winograd;
+    bool panels = p->fold && p->n_lanes > LOOP_LANES && p->n_lanes % LOOP_LANES == 0;
+    if (panels) {
+        shape.dim[0] = p->n_lanes / LOOP_LANES;
+        pack->stride[0] = LOOP_LANES * coef;
+        index[shape.rank++] = lx_div(p->k, lx_iter(p->k, p->lane), LOOP_LANES);
+    }
     for (uint32_t i = 0; i < p->stack->n; i++) {
         const Iter *iter = p->stack->loop[i]->u.loop.iter;
         if (iter != p->lane && lx_uses_iter(rest, iter) &&
@@ -119,8 +125,10 @@ static const Expr *pack_strided(void *user, const Expr *load)
     for (uint32_t i = 0; p->fold && i < p->fold->u.fold.n_axes; i++)
         if (!take_axis(p, &shape, pack, p->fold->u.fold.axis[i].iter, p->fold->u.fold.axis[i].extent, index, &rest))
             return NULL;
-    if (!take_axis(p, &shape, pack, p->lane, p->n_lanes, index, &rest) || !lx_is_int(rest, &pack->offset))
+    if (!take_axis(p, &shape, pack, p->lane, panels ? LOOP_LANES : p->n_lanes, index, &rest) || !lx_is_int(rest, &pack->offset))
         return NULL;
+    if (panels)
+        index[shape.rank - 1] = lx_mod(p->k, lx_iter(p->k, p->lane), LOOP_LANES);
     Buf *packed = kernel_buf(p->k, str_format(p->k->ctx, "%s_packed", raw->name), raw->dtype, BUF_WEIGHT, shape.rank, shape.dim);
     packed->pack = pack;
     return lx_load(p->k, packed, index, NULL, NULL);

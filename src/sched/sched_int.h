@@ -48,6 +48,9 @@ void sched_find_lifetimes(Schedule *s); /* phases that touch each value, and wha
 /* copies.c */
 void sched_drop_copies(Schedule *s); /* removes kernels that would copy a value onto itself, or copy nothing */
 
+/* window.c */
+bool window_takes(Kernel *k, Stmt *list); /* a nest with 16 lanes on its innermost loop is one that becomes tiles of pixels */
+
 /* nest.c: views of a kernel body that scheduling steps share */
 enum { NEST_MAX_LOOPS = 16 };
 typedef struct Nest { /* a perfect nest: loops from outermost, then a list of other statements */

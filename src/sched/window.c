@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * window: chains over small windows (depthwise convolutions) on tiles of pixels, 16 channels at a time (codegen.md part two, C).
+ * window: chains over small windows (convolutions that are depthwise, or have few channels a group) on tiles of pixels, 16
+ * channels at a time (codegen.md part two, C).
  * A loop nest over rows, columns and a vector of channels around one chain becomes
  *     for blocks of channels { for row tiles { for column tiles { for channels vec { taps of the tile's pixels, then stores } } } }
  * with the taps written out as multiply-adds: input by input, all the taps that use it, so that inputs and filter elements are
@@ -13,7 +14,8 @@
 
 #include <stdlib.h>
 
-enum { MAX_TAPS = 49, MAX_BORDERS = 3, MAX_SUBST = LOOP_MAX_FOLD_ITERS + 2, MAX_LETS = 8, MAX_PIXELS = 14 };
+enum { MAX_FMAS = 720 /* of a tile: its code */ };
+enum { MAX_TAPS = 128, MAX_BORDERS = 3, MAX_SUBST = LOOP_MAX_FOLD_ITERS + 2, MAX_LETS = 8, MAX_PIXELS = 14 };
 
 typedef struct Window {
     Kernel *k;
@@ -24,6 +26,7 @@ typedef struct Window {
     const Iter *block;           /* NULL: there is one */
     int64_t n_blocks;
     bool blocks_outside;         /* of the rows, or around one vector */
+    bool grouped;   /* the lanes of an input are no neighbours: shuffled for all the taps that use it */
     bool rolled;    /* what is behind the fold is long */
     bool undecided; /* a guard stayed open: nothing is changed */
 } Window;
@@ -101,10 +104,19 @@ static bool find_window(Kernel *k, Stmt *list, Window *w)
         w->vec->u.loop.bind != BIND_VEC || !is_pixel_loop(w->col, w->fold, &w->n_cols) ||
         (w->fold->u.fold.guard && lx_uses_iter(w->fold->u.fold.guard, w->vec->u.loop.iter)))
         return false;
+    const Expr *a = w->fold->u.fold.a;
+    int64_t coef;
+    w->grouped = a->kind == LX_LOAD && !lx_linear(k, lx_offset(k, a->u.buf, a->arg), w->vec->u.loop.iter, &coef, NULL);
     w->n_rows = 1;
     if (nest->n >= 3 && is_pixel_loop(nest->loop[nest->n - 3], w->fold, &w->n_rows))
         w->row = nest->loop[nest->n - 3];
     return true;
+}
+
+bool window_takes(Kernel *k, Stmt *list)
+{
+    Window w;
+    return find_window(k, list, &w);
 }
 
 static bool loads_weights_only(void *user, const Buf *buf, const Expr *const *index, bool is_store)
@@ -146,7 +158,7 @@ static void choose_channels(Window *w)
 }
 
 /* As measured: what fits the registers is 2 x 7 pixels and the filter's elements for two rows, but maps wider than two such tiles
- * gain nothing over 2 x 4, and 1 x 2 in half the registers, which are less code (doc/performance.md). */
+ * gain nothing over 2 x 4, and 1 x 2 in half the registers, which are less code; grouped ones do best at 2 x 4 (doc/performance.md). */
 static void choose_tile(Window *w, const TargetInfo *t)
 {
     enum { MOST_NARROW = 7, WIDE = 4 };
@@ -157,6 +169,12 @@ static void choose_tile(Window *w, const TargetInfo *t)
         int64_t tiles = (w->n_cols + MOST_NARROW - 1) / MOST_NARROW;
         w->tile_cols = (w->n_cols + tiles - 1) / tiles;
     }
+    if (w->grouped) {
+        w->tile_cols = w->n_cols < WIDE ? w->n_cols : WIDE;
+        w->tile_rows = w->n_rows > 1 ? 2 : 1;
+    }
+    while (w->tile_rows * w->tile_cols * w->taps > MAX_FMAS)
+        *(w->tile_rows > 1 ? &w->tile_rows : &w->tile_cols) -= 1;
     choose_channels(w);
 }
 

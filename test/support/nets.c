@@ -157,6 +157,20 @@ static void net_depthwise_blocks(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* Few channels a group, channels last: as many outputs as inputs, more, fewer; a residual, strides, dilation, one pixel wide. The
+ * first and the last convolution have one group. */
+static void net_groups(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(2, 6, 9, 13)), *h = net_conv(n, x, net_weight(n, DIMS(64, 6, 1, 1)), 1, 0, 1, 1, 1, false);
+    h = op_binary(&n->b, OP_add, op_unary(&n->b, OP_relu, net_conv(n, h, net_weight(n, DIMS(64, 4, 3, 3)), 1, 1, 1, 1, 16, false)), h);
+    h = net_conv(n, h, net_weight(n, DIMS(64, 8, 3, 3)), 2, 1, 1, 1, 8, false);
+    h = net_conv(n, h, net_weight(n, DIMS(32, 8, 1, 1)), 1, 0, 1, 1, 8, false);
+    h = op_unary(&n->b, OP_tanh, net_conv(n, h, net_weight(n, DIMS(64, 1, 3, 3)), 1, 2, 2, 1, 32, false));
+    h = net_conv(n, h, net_weight(n, DIMS(32, 4, 5, 5)), 1, 2, 1, 1, 16, false);
+    Val *y = net_conv(n, h, net_weight(n, DIMS(5, 32, 1, 1)), 1, 0, 1, 1, 1, false);
+    net_outputs(n, 1, &y);
+}
+
 static void net_moves(Net *n)
 {
     Val *x = net_input(n, "x", DT_F32, DIMS(4, 6, 5)), *i = net_input(n, "i", DT_S64, DIMS(7));
@@ -304,7 +318,7 @@ static void net_views(Net *n)
 
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"views", net_views}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},
-                           {"depthwise_blocks", net_depthwise_blocks},
+                           {"depthwise_blocks", net_depthwise_blocks}, {"groups", net_groups},
                            {"wino2", net_wino2},       {"wino2_filters", net_wino2_filters},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
                            {"order", net_order},       {"tail", net_tail}, {0}};

@@ -26,7 +26,7 @@ static void run_passes(Net *n, Schedule *s, const TargetInfo *target, const char
 static void every_kernel(void **state)
 {
     static const char *const tensor[] = {"expand", "dce"};
-    static const char *const sched[] = {"fuse",      "layout",    "views",  "lower",    "phases", "pack",
+    static const char *const sched[] = {"fuse",      "layout",    "views",  "lower",    "phases", "groups", "pack",
                                         "tensorize", "vectorize", "window", "parallel", "plan"};
     (void)state;
     BitsSuite *suite = bits_begin();

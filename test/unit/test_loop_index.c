@@ -382,6 +382,33 @@ static void linear_and_offset(void **state)
     assert_int_equal(offset->hi, 4 * 6 * 8 - 1);
 }
 
+/* Lanes that read an aligned block, each a constant place; none where the place varies, or the buffer may end in the block. */
+static void lane_blocks(void **state)
+{
+    Kernel *k = kernel_create(*state, ctx_arena(*state), str_intern(*state, "blocks"));
+    const Iter *lane = kernel_iter(k, "lane", 0, 15), *chunk = kernel_iter(k, "chunk", 0, 3);
+    const Expr *l = lx_iter(k, lane), *c = lx_add(k, lx_mul(k, lx_iter(k, chunk), 16), l);
+    Buf *even = kernel_buf(k, "even", DT_F32, BUF_ARG, 1, (const int64_t[]){160});
+    Buf *odd = kernel_buf(k, "odd", DT_F32, BUF_ARG, 1, (const int64_t[]){150});
+    const Expr *four = lx_add(k, lx_mul(k, lx_div(k, c, 4), 4), lx_int(k, 3)), *two = lx_mul(k, lx_div(k, c, 4), 8);
+    LaneBlock b;
+    assert_true(lx_lane_block(k, even, four, lane, &b));
+    assert_int_equal(b.width, 16);
+    assert_ptr_equal(b.base, lx_mul(k, lx_iter(k, chunk), 16));
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(b.at[i], i / 4 * 4 + 3);
+    assert_true(lx_lane_block(k, even, two, lane, &b));
+    assert_int_equal(b.width, 32);
+    assert_int_equal(b.at[15], 24);
+    assert_true(lx_lane_block(k, even, lx_add(k, lx_int(k, 18), lx_mul(k, lx_div(k, l, 8), -2)), lane, &b));
+    assert_int_equal(b.width, 4);
+    assert_int_equal(b.at[0], 2);
+    assert_int_equal(b.at[8], 0);
+    assert_false(lx_lane_block(k, odd, four, lane, &b));
+    assert_false(lx_lane_block(k, even, lx_mul(k, lx_div(k, c, 4), 12), lane, &b));
+    assert_false(lx_lane_block(k, even, lx_div(k, lx_add(k, c, lx_iter(k, chunk)), 4), lane, &b));
+}
+
 static int setup(void **state) { return !(*state = ctx_create(NULL)); }
 static int teardown(void **state)
 {
@@ -402,6 +429,7 @@ int main(void)
         cmocka_unit_test(rules_by_name),
         cmocka_unit_test(nothing_wraps_silently),
         cmocka_unit_test(linear_and_offset),
+        cmocka_unit_test(lane_blocks),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

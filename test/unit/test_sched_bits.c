@@ -14,7 +14,7 @@ static const TargetInfo targets[] = {
     {"x86_64-pc-linux-gnu", "haswell", "", "x86-64-v3", 8, 16, 1 << 19},
     {"aarch64-linux-gnu", "generic", "", "aarch64", 4, 32, 1 << 19},
 };
-static const char *const sched_passes[] = {"fuse",      "layout",    "views",  "lower",    "phases", "pack",
+static const char *const sched_passes[] = {"fuse",      "layout",    "views",  "lower",    "phases", "groups", "pack",
                                             "tensorize", "vectorize", "window", "parallel", "plan"};
 
 static bool verify(void *user, PassLevel level, const Unit *unit)

@@ -121,8 +121,44 @@ static void views(void **state)
     assert_true(found >= 8);
 }
 
+static uint32_t count_kind(const Stmt *list, StmtKind kind)
+{
+    uint32_t n = 0;
+    for (const Stmt *s = list; s; s = s->next)
+        n += (s->kind == kind) + (s->kind == LS_FOR ? count_kind(s->u.loop.body, kind) : 0) +
+             (s->kind == LS_IF ? count_kind(s->u.branch.then, kind) + count_kind(s->u.branch.otherwise, kind) : 0);
+    return n;
+}
+
+/* Convolutions of few channels a group run along the channels of all groups: of the net's six only those with one group are register
+ * tiles, and no chain is left as a fold. */
+static void small_groups(void **state)
+{
+    (void)state;
+    Context *ctx = ctx_create(NULL);
+    const NetDef *def = net_defs;
+    while (strcmp(def->name, "groups"))
+        def++;
+    Net net = net_make(ctx, def, 42);
+    Unit unit = {.module = net.module};
+    run(ctx, &unit, pass_defs, (const char *[]){"expand", "dce"}, 2);
+    unit.schedule = sched_create(ctx, net.module, net.func);
+    run(ctx, &unit, sched_pass_defs,
+        (const char *[]){"fuse", "layout", "views", "lower", "phases", "groups", "pack", "tensorize", "vectorize", "window"}, 10);
+    uint32_t with_tiles = 0;
+    for (uint32_t i = 0; i < unit.schedule->groups.len; i++) {
+        const Stmt *body = unit.schedule->groups.data[i]->kernel->body;
+        with_tiles += count_kind(body, LS_MMA) > 0;
+        assert_int_equal(count_kind(body, LS_FOLD), 0);
+    }
+    assert_int_equal(with_tiles, 2);
+    sched_destroy(unit.schedule);
+    ctx_destroy(ctx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(overlap), cmocka_unit_test(views)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(overlap), cmocka_unit_test(views),
+                                       cmocka_unit_test(small_groups)};
     return cmocka_run_group_tests_name("sched_verify", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
  */
 #include "cgen/llvm/llvm_int.h"
 
-enum { KEY_VALUE, KEY_SPLAT, KEY_ADDRESS };
+enum { KEY_VALUE, KEY_SPLAT, KEY_ADDRESS, KEY_BLOCK };
 static uint64_t key_of(const Expr *e, int kind) { return (uint64_t)e->id << 2 | (uint64_t)kind; }
 static int max_int(int a, int b) { return a > b ? a : b; }
 
@@ -455,18 +455,42 @@ static LLVMValueRef load_contiguous(Cg *cg, const LoadParts *l, int depth)
     return call;
 }
 
+/* Lanes from a block of memory (the channels of several groups, say): a load that others share, and a shuffle. l->p: the block. */
+static LLVMValueRef load_block(Cg *cg, const LoadParts *l, const LaneBlock *block, CgVal out)
+{
+    uint64_t key = (uint64_t)(l->buf->id + 1) << 34 | key_of(block->base, KEY_BLOCK);
+    LLVMTypeRef type = LLVMVectorType(cg_memory_type(cg, l->buf->dtype), (unsigned)block->width);
+    CgVal *known = cg_find(cg, key), whole = out;
+    LLVMValueRef lane[LANES];
+    for (int i = 0; i < LANES; i++)
+        lane[i] = LLVMConstInt(cg->i32, (uint64_t)block->at[i], false);
+    if (known && LLVMTypeOf(known->v) == type) {
+        whole = *known;
+    } else {
+        cg_place(cg, out.depth);
+        whole.v = load_plain(cg, type, displace(cg, l->p.v, l->displacement), l->buf->dtype);
+        cg_remember(cg, key, whole);
+    }
+    cg_place(cg, out.depth);
+    return LLVMBuildShuffleVector(cg->b, whole.v, LLVMGetPoison(type), LLVMConstVector(lane, LANES), "");
+}
+
 static CgVal emit_load(Cg *cg, const Expr *e)
 {
     LoadParts l = {.buf = e->u.buf, .offset = lx_offset(cg->k, e->u.buf, e->arg), .masked = e->n_args > e->u.buf->rank};
     l.in_range = !l.buf->size && l.offset->lo >= 0 && l.offset->hi < l.buf->elements;
     l.mem = l.buf->space != BUF_WEIGHT && l.buf->space != BUF_SIZES;
-    bool lanes = cg->lane && cg_has_lanes(cg, l.offset), linear = false;
+    bool lanes = cg->lane && cg_has_lanes(cg, l.offset), linear = false, in_block = false;
+    LaneBlock block;
     int64_t coef = 0;
     const Expr *rest = l.offset;
     CgVal offsets = {0};
     if (lanes) {
         linear = lx_linear(cg->k, l.offset, cg->lane, &coef, &rest) && !cg_has_lanes(cg, rest);
-        if (!linear) {
+        in_block = !linear && !l.masked && l.in_range && !cg->mask && lx_lane_block(cg->k, l.buf, l.offset, cg->lane, &block);
+        if (in_block) {
+            rest = block.base;
+        } else if (!linear) {
             offsets = cg_value(cg, l.offset);
             rest = lx_int(cg->k, 0);
         }
@@ -486,6 +510,8 @@ static CgVal emit_load(Cg *cg, const Expr *e)
         out.v = load_uniform(cg, &l, out.depth);
     } else if (linear && coef == 1) {
         out.v = load_contiguous(cg, &l, out.depth);
+    } else if (in_block) {
+        out.v = load_block(cg, &l, &block, out);
     } else {
         CgVal pred = l.masked ? cg_splat(cg, l.pred, 0) : l.pred;
         cg_place(cg, out.depth);
