@@ -32,25 +32,30 @@ typedef struct Operand {
     bool written;
 } Operand;
 
-/* The value at a place in a phase: the youngest, since values computed in place lie on those that they replace. before: one that
- * this phase did not begin. */
+/* The value at a place in a phase: the youngest, since values computed in place lie on those that they replace; of one age that which
+ * ends first, since parts end before the whole. before: one that this phase did not begin. */
 static const ArtPlan *plan_of(const ArtBody *e, uint64_t offset, uint32_t phase, bool before)
 {
     const ArtPlan *found = NULL;
     for (uint32_t i = 0; i < e->n_plan; i++) {
         const ArtPlan *p = &e->plan[i];
-        if (p->offset == offset && p->first + before <= phase && phase <= p->last && (!found || p->first >= found->first))
+        if (p->offset == offset && p->first + before <= phase && phase <= p->last &&
+            (!found || p->first > found->first || (p->first == found->first && p->last <= found->last)))
             found = p;
     }
     return found;
 }
 
-/* Two buffers of a phase at one place are a value read and the one that replaces it. */
+/* Two buffers of a phase at one place are a value read and the one that replaces it, which is written. */
 static bool is_replaced(const ArtPhase *phase, uint32_t b)
 {
-    for (uint32_t i = b + 1; i < phase->n_bufs; i++)
-        if (phase->bufs[i].kind == phase->bufs[b].kind && phase->bufs[i].offset == phase->bufs[b].offset)
+    const ArtBuf *buf = &phase->bufs[b];
+    for (uint32_t i = 0; i < phase->n_bufs; i++) {
+        const ArtBuf *other = &phase->bufs[i];
+        if (i != b && other->kind == buf->kind && other->offset == buf->offset &&
+            (other->written == buf->written ? i > b : other->written))
             return true;
+    }
     return false;
 }
 
@@ -88,27 +93,76 @@ static const char *word_of(const Listing *l, const ArtStep *s, const ArtBuf *wor
     return name ? name : "?";
 }
 
-static void add_step(Listing *l, const ArtStep *s)
+/* What a step does, in words: "if %c", "else", "loop %i: %n times, at most 8, if %c -> u0", "while %c" of its NEXT. Nothing: it ends. */
+static void add_words(Listing *l, Text *text, const ArtStep *s)
 {
-    Text *text = &l->text;
-    text_addf(text, "%*s", 2 * (int)s->depth, "");
+    bool known = !((s->flags | l->body->steps[s->target].flags) & ART_STEP_GO), bounded = s->bound < INT64_MAX;
     if (s->kind == ART_STEP_IF) {
-        text_addf(text, "if %%%s {", word_of(l, s, &s->go));
+        text_addf(text, "if %%%s", word_of(l, s, &s->go));
     } else if (s->kind == ART_STEP_LOOP) {
-        text_add(text, "loop");
-        if (s->bound < INT64_MAX)
-            text_addf(text, " %" PRId64 " times", s->bound);
+        text_addf(text, "loop %%%s:", word_of(l, s, &s->counter));
         if (s->flags & ART_STEP_TRIP)
-            text_addf(text, "%s %%%s times", s->bound < INT64_MAX ? "," : "", word_of(l, s, &s->trip));
+            text_addf(text, " %%%s times%s", word_of(l, s, &s->trip), bounded ? "," : "");
+        if (s->flags & ART_STEP_TRIP && bounded)
+            text_addf(text, " at most %" PRId64, s->bound);
+        else if (bounded)
+            text_addf(text, " %s%" PRId64 " times", known ? "" : "at most ", s->bound);
+        if (s->flags & ART_STEP_GO)
+            text_addf(text, ", if %%%s", word_of(l, s, &s->go));
         if (s->size)
             text_addf(text, " -> %s", l->entry->sizes[s->size - 1].name);
-        text_addf(text, "%s%s {", s->flags & ART_STEP_GO ? " if %" : "", s->flags & ART_STEP_GO ? word_of(l, s, &s->go) : "");
     } else if (s->kind == ART_STEP_NEXT && s->flags & ART_STEP_GO) {
-        text_addf(text, "} while %%%s", word_of(l, s, &s->go));
+        text_addf(text, "while %%%s", word_of(l, s, &s->go));
     } else {
-        text_add(text, s->kind == ART_STEP_ELSE ? "} else {" : "}");
+        text_add(text, s->kind == ART_STEP_ELSE ? "else" : "");
     }
-    text_add(text, "\n");
+}
+
+static bool opens(const ArtStep *s)
+{
+    return s->kind == ART_STEP_IF || s->kind == ART_STEP_ELSE || s->kind == ART_STEP_LOOP;
+}
+
+static bool closes(const ArtStep *s)
+{
+    return s->kind != ART_STEP_IF && s->kind != ART_STEP_LOOP;
+}
+
+static void add_step(Listing *l, const ArtStep *s)
+{
+    Text words;
+    text_init(&words, l->text.arena);
+    add_words(l, &words, s);
+    text_addf(&l->text, "%*s%s%s%s%s\n", 2 * (int)s->depth, "", closes(s) ? "}" : "", closes(s) && words.len ? " " : "", words.data,
+              opens(s) ? " {" : "");
+}
+
+/* How often a phase runs, at most: the bounds of the loops around it, multiplied. A loop without a bound counts once and is *unbounded. */
+static double runs_of(const ArtBody *body, uint32_t phase, bool *unbounded)
+{
+    double runs = 1;
+    for (uint32_t i = 0; i < body->n_steps; i++) {
+        const ArtStep *s = &body->steps[i];
+        if (s->kind != ART_STEP_LOOP || phase < s->phase || phase >= body->steps[s->target].phase)
+            continue;
+        *unbounded |= s->bound == INT64_MAX;
+        runs *= s->bound < INT64_MAX ? (double)s->bound : 1;
+    }
+    return runs;
+}
+
+typedef struct Cost {
+    double flops;            /* of a run of all phases, branches both */
+    bool at_most, unbounded; /* the run decides how many */
+} Cost;
+
+static void add_cost(Cost *cost, const ArtVariant *v, const ArtEntry *e, const ArtBody *body)
+{
+    cost->at_most |= e->n_symbols + e->n_found > 0;
+    for (uint32_t i = 0; i < body->n_steps; i++)
+        cost->at_most |= body->steps[i].kind == ART_STEP_IF || body->steps[i].flags & (ART_STEP_GO | ART_STEP_TRIP);
+    for (uint32_t p = 0; p < body->n_phases; p++)
+        cost->flops += runs_of(body, p, &cost->unbounded) * (double)v->kernels[body->phases[p].kernel].flops;
 }
 
 /* Steps from *step on that lie before the phase. Returns how deep it lies. */
@@ -117,7 +171,7 @@ static uint32_t add_steps(Listing *l, uint32_t *step, uint32_t phase, uint32_t d
     for (; *step < l->body->n_steps && l->body->steps[*step].phase == phase; ++*step) {
         const ArtStep *s = &l->body->steps[*step];
         add_step(l, s);
-        depth = s->depth + (s->kind == ART_STEP_IF || s->kind == ART_STEP_ELSE || s->kind == ART_STEP_LOOP);
+        depth = s->depth + opens(s);
     }
     return depth;
 }
@@ -235,15 +289,15 @@ static void add_entry(Listing *l)
 /* What one variant does: its own phases, plan and kernels. */
 static void add_variant(Listing *l, const ArtVariant *variant)
 {
-    uint64_t flops = 0;
+    Cost all = {0};
     l->variant = variant;
     for (uint32_t i = 0; i < l->info->image.n_entries; i++) {
         enter(l, i);
         add_entry(l);
-        for (uint32_t p = 0; p < l->body->n_phases; p++)
-            flops += variant->kernels[l->body->phases[p].kernel].flops;
+        add_cost(&all, variant, l->entry, l->body);
     }
-    text_addf(&l->text, "\nkernels: %" PRIu64 " flops a run\n", flops);
+    text_addf(&l->text, "\nkernels: %s%.0f flops a run%s\n", all.at_most ? "at most " : "", all.flops,
+              all.unbounded ? ", loops without a bound counted once" : "");
     for (uint32_t i = 0; i < variant->n_kernels; i++) {
         const ArtKernel *k = &variant->kernels[i];
         text_addf(&l->text, "  %-32s %-7s %12" PRIu64 " flops %12" PRIu64 " bytes  from %s\n", k->symbol, k->classes, k->flops,
@@ -292,7 +346,7 @@ static void add_field(Text *text, const char *key, const char *value)
     add_json(text, value);
 }
 
-static void json_values(Text *text, const char *key, const ArtValue *values, uint32_t n)
+static void json_values(Text *text, const char *key, const ArtEntry *e, const ArtValue *values, uint32_t n)
 {
     text_addf(text, "\"%s\": [", key);
     for (uint32_t i = 0; i < n; i++) {
@@ -304,7 +358,12 @@ static void json_values(Text *text, const char *key, const ArtValue *values, uin
         text_add(text, "], \"bounds\": [");
         for (uint32_t a = 0; a < values[i].rank; a++)
             text_addf(text, "%s%" PRId64, a ? ", " : "", values[i].dims[a]);
-        text_add(text, "]}");
+        text_add(text, "], ");
+        Text type;
+        text_init(&type, text->arena);
+        add_type(&type, e, &values[i]);
+        add_field(text, "type", type.data);
+        text_add(text, "}");
     }
     text_add(text, "]");
 }
@@ -342,8 +401,15 @@ static void json_steps(Listing *l)
         const ArtStep *s = &l->body->steps[i];
         text_addf(&l->text, "%s{\"kind\": \"%s\", \"phase\": %u, \"target\": %u, \"depth\": %u", i ? ", " : "", kind[s->kind], s->phase,
                   s->target, s->depth);
-        if (s->kind == ART_STEP_LOOP)
-            text_addf(&l->text, ", \"bound\": %" PRId64, s->bound);
+        Text words;
+        text_init(&words, l->text.arena);
+        add_words(l, &words, s);
+        json_word(l, "text", words.data);
+        if (s->kind == ART_STEP_LOOP) {
+            json_word(l, "counter", word_of(l, s, &s->counter));
+            if (s->bound < INT64_MAX)
+                text_addf(&l->text, ", \"bound\": %" PRId64, s->bound);
+        }
         if (s->size)
             json_word(l, "size", l->entry->sizes[s->size - 1].name);
         if (s->flags & ART_STEP_TRIP)
@@ -375,7 +441,9 @@ static void json_operands(Listing *l, uint32_t p, const char *key, char sigil, b
 static void json_phase(Listing *l, uint32_t p)
 {
     const ArtPhase *phase = &l->body->phases[p];
-    text_addf(&l->text, "%s{\"kernel\": %u, \"tiles\": %" PRIu64, p ? ", " : "", phase->kernel, phase->tiles);
+    bool unbounded = false;
+    text_addf(&l->text, "%s{\"kernel\": %u, \"tiles\": %" PRIu64 ", \"runs\": %.0f", p ? ", " : "", phase->kernel, phase->tiles,
+              runs_of(l->body, p, &unbounded));
     json_operands(l, p, "reads", '%', false);
     json_operands(l, p, "weights", '@', false);
     json_operands(l, p, "writes", '%', true);
@@ -392,9 +460,9 @@ static void json_entries(Listing *l)
         text_add(&l->text, i ? ", {" : "{");
         add_field(&l->text, "name", e->name);
         text_add(&l->text, ", ");
-        json_values(&l->text, "inputs", e->inputs, e->n_inputs);
+        json_values(&l->text, "inputs", e, e->inputs, e->n_inputs);
         text_add(&l->text, ", ");
-        json_values(&l->text, "outputs", e->outputs, e->n_outputs);
+        json_values(&l->text, "outputs", e, e->outputs, e->n_outputs);
         text_add(&l->text, ", \"sizes\": [");
         for (uint32_t s = 0; s < e->n_symbols + e->n_found; s++) {
             text_add(&l->text, s ? ", {" : "{");
@@ -402,7 +470,10 @@ static void json_entries(Listing *l)
             text_addf(&l->text, ", \"lo\": %" PRId64 ", \"hi\": %" PRId64 ", \"found\": %s}", e->sizes[s].lo, e->sizes[s].hi,
                       s < e->n_symbols ? "false" : "true");
         }
-        text_add(&l->text, "], \"phases\": [");
+        Cost cost = {0};
+        add_cost(&cost, l->variant, e, l->body);
+        text_addf(&l->text, "], \"flops\": %.0f, \"at_most\": %s, \"unbounded\": %s, \"phases\": [", cost.flops,
+                  cost.at_most ? "true" : "false", cost.unbounded ? "true" : "false");
         for (uint32_t p = 0; p < l->body->n_phases; p++)
             json_phase(l, p);
         text_add(&l->text, "], ");
@@ -483,6 +554,41 @@ static void make_json(Listing *l)
 
 /* ---- dot ------------------------------------------------------------------------------------------------------------------------- */
 
+static bool is_part(const ArtBody *body, uint32_t plan, const char *whole)
+{
+    for (uint32_t owner = body->plan[plan].view_of; owner; owner = body->plan[owner - 1].view_of)
+        if (strcmp(body->plan[owner - 1].name, whole) == 0)
+            return true;
+    return false;
+}
+
+/* An edge named `value` from the phase that wrote `name` last, if one did. */
+static bool dot_edge(Listing *l, Map *writer, const char *name, const char *value, uint32_t number, uint32_t to)
+{
+    uint32_t from = (uint32_t)(uintptr_t)map_get(writer, KEY(str_intern(l->ctx, name)));
+    if (!from)
+        return false;
+    text_addf(&l->text, "    e%u_p%u -> e%u_p%u [label=", number, from - 1, number, to);
+    add_json(&l->text, value);
+    text_add(&l->text, "];\n");
+    return true;
+}
+
+/* A loop or a branch is a cluster around its phases. */
+static void dot_step(Listing *l, uint32_t number, uint32_t step)
+{
+    const ArtStep *s = &l->body->steps[step];
+    Text words;
+    text_init(&words, l->text.arena);
+    add_words(l, &words, s);
+    text_add(&l->text, closes(s) ? "    }\n" : "");
+    if (opens(s)) {
+        text_addf(&l->text, "    subgraph cluster_%u_%u {\n    label=", number, step);
+        add_json(&l->text, words.data);
+        text_add(&l->text, ";\n");
+    }
+}
+
 static void dot_entry(Listing *l, uint32_t number)
 {
     const ArtEntry *e = l->entry;
@@ -497,23 +603,28 @@ static void dot_entry(Listing *l, uint32_t number)
         add_json(t, e->inputs[i].name);
         text_add(t, "];\n");
     }
-    for (uint32_t p = 0; p < body->n_phases; p++) {
+    uint32_t step = 0;
+    for (uint32_t p = 0; p <= body->n_phases; p++) {
+        for (; step < body->n_steps && body->steps[step].phase == p; step++)
+            dot_step(l, number, step);
+        if (p == body->n_phases)
+            break;
         const ArtKernel *k = &l->variant->kernels[body->phases[p].kernel];
         text_addf(t, "    e%u_p%u [shape=box, label=", number, p);
         add_json(t, k->symbol);
         text_add(t, ", tooltip=");
         add_json(t, k->nodes);
         text_add(t, "];\n");
+    }
+    for (uint32_t p = 0; p < body->n_phases; p++) {
         for (uint32_t b = 0; b < body->phases[p].n_bufs; b++) {
             Operand o = operand_of(l, p, b);
             if (body->phases[p].bufs[b].kind == ART_INPUT)
                 text_addf(t, "    e%u_in%u -> e%u_p%u;\n", number, body->phases[p].bufs[b].index, number, p);
-            else if (o.sigil == '%' && !o.written && map_get(writer, KEY(str_intern(l->ctx, o.name)))) {
-                uint32_t from = (uint32_t)(uintptr_t)map_get(writer, KEY(str_intern(l->ctx, o.name))) - 1;
-                text_addf(t, "    e%u_p%u -> e%u_p%u [label=", number, from, number, p);
-                add_json(t, o.name);
-                text_add(t, "];\n");
-            }
+            else if (o.sigil == '%' && !o.written && !dot_edge(l, writer, o.name, o.name, number, p))
+                for (uint32_t i = 0; i < body->n_plan; i++) /* put together in place: from where its parts were written */
+                    if (is_part(body, i, o.name))
+                        dot_edge(l, writer, body->plan[i].name, o.name, number, p);
         }
         for (uint32_t b = 0; b < body->phases[p].n_bufs; b++) {
             Operand o = operand_of(l, p, b);
@@ -572,6 +683,20 @@ static void make_page(Listing *l, const char *path)
     l->text = page;
 }
 
+/* Loops that were unrolled into hundreds of kilobytes, cut at a line. */
+static const char *shortened(Context *ctx, const char *text)
+{
+    const size_t most = (size_t)1 << 15;
+    if (strlen(text) <= most)
+        return text;
+    size_t n = most, lines = 0;
+    while (text[n - 1] != '\n')
+        n--;
+    for (const char *c = text + n; *c; c++)
+        lines += *c == '\n';
+    return arena_printf(ctx_arena(ctx), "%.*s... and %zu more lines: --dump-after=plan\n", (int)n, text, lines);
+}
+
 /* The loops of every kernel by variant, as they went to code generation: JSON lists. */
 static const char *loops_of(Context *ctx, const Program *program)
 {
@@ -584,7 +709,7 @@ static const char *loops_of(Context *ctx, const Program *program)
             text_init(&kernel, ctx_arena(ctx));
             kernel_print(&kernel, s->kernels.data[k]);
             text_add(&lists, k ? ",\n" : "");
-            add_json(&lists, kernel.data);
+            add_json(&lists, shortened(ctx, kernel.data));
         }
         text_add(&lists, "]");
     }
