@@ -31,6 +31,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         assert not {"src", "href", "action"} & set(attributes) or attributes.get("href", "").startswith("#"), "it loads something"
+        assert tag not in ("input", "svg", "aside", "nav") or "aria-label" in attributes or "label" in self.open, f"no label: {tag}"
         self.tags.append(tag)
         self.inside = "data" if attributes.get("id") == "data" else tag
         if tag not in ("meta", "input"):
