@@ -112,6 +112,18 @@ static LLVMValueRef lookup16(Cg *cg, const float *table, LLVMValueRef index)
     return out;
 }
 
+static LLVMValueRef sc_scale(Cg *cg, LLVMValueRef p, LLVMValueRef i);
+
+/* One instruction of AVX-512 rounds once, as the two steps do. */
+static LLVMValueRef scale_lanes(Cg *cg, LLVMValueRef p, LLVMValueRef n, LLVMValueRef i)
+{
+    if (cg->machine != MACHINE_AVX512)
+        return sc_scale(cg, p, i);
+    LLVMValueRef all = LLVMConstAllOnes(cg->i16), current = LLVMConstInt(cg->i32, 4, false);
+    LLVMValueRef args[] = {p, n, LLVMGetPoison(LLVMTypeOf(p)), all, current};
+    return cg_intrinsic(cg, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, args, 5);
+}
+
 /* ---- the vocabulary ----------------------------------------------------------------------------------------------------- */
 
 #define SC_FN(ret, name, ...) static ret sc_##name(Cg *cg, __VA_ARGS__)
@@ -150,6 +162,7 @@ static LLVMValueRef lookup16(Cg *cg, const float *table, LLVMValueRef index)
 #define SC_MNOT(x) LLVMBuildNot(cg->b, (x), "")
 #define SC_SEL(m, x, y) LLVMBuildSelect(cg->b, (m), (x), (y), "")
 #define SC_ISEL(m, x, y) LLVMBuildSelect(cg->b, (m), (x), (y), "")
+#define SC_SCALE(p, n, i) scale_lanes(cg, (p), (n), (i))
 #define SC_S2F(i) LLVMBuildSIToFP(cg->b, (i), cg_vec_type(cg->f32), "")
 /* in range by contract; a NaN lane is unspecified: frozen, for poison may not reach a select */
 #define SC_F2S(x) LLVMBuildFreeze(cg->b, LLVMBuildFPToSI(cg->b, (x), cg_vec_type(cg->i32), ""), "")
