@@ -5,6 +5,7 @@
 #include "support/unit.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void add(BitsSuite *suite, const char *format, ...) IG_PRINTF(2, 3);
 static void add(BitsSuite *suite, const char *format, ...)
@@ -48,6 +49,39 @@ static void one_row(void **state)
                 "  var s: %s\n  for r in 0 .. 2 par {\n    fold s = %s %s over (k: %lld) : x[r, k]\n    store o[r] = s\n  }\n}\n",
                 forms[f].dtype, n, forms[f].dtype, n ? n - 1 : 0, forms[f].dtype, forms[f].kind, forms[f].form, n);
         }
+    finish(suite);
+}
+
+/* A fold of what the vector loop before it stores, in place or not, up to a size of the run or not; and loops that are none of that:
+ * they store elsewhere, in another order, or to fewer elements. */
+static void folds_of_loops(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 15, 16, 17, 49, 128, 130, 8200};
+    static const char *const stores[] = {"e[j] = exp.f32(sub.f32(x[r, j], m))", "e[j] = add.f32(e[j], x[r, j])",
+                                         "e[j*-1 + n1] = neg.f32(x[r, j])", "y[r, j] = neg.f32(x[r, j])"};
+    static const Form form[] = {
+        {"sum", "lanes16", "f32"}, {"max", "exact", "f32"}, {"min", "exact", "f32"}, {"prod", "lanes16", "f32"}};
+    BitsSuite *suite = bits_begin();
+    for (uint32_t i = 0; i < IG_COUNT(sizes); i++)
+        for (uint32_t s = 0; s < IG_COUNT(stores); s++)
+            for (uint32_t f = 0; f < 5; f++) {
+                long long n = sizes[i];
+                char store[80];
+                const char *at = strstr(stores[s], "n1");
+                snprintf(store, sizeof store, "%.*s%lld%s", at ? (int)(at - stores[s]) : 0, stores[s], at ? n - 1 : 0, at ? at + 2 : "");
+                if (n > 200 && (s || f > 1))
+                    continue;
+                add(suite,
+                    "kernel \"row\" {\n  arg x: f32[2, %lld]\n  arg y: f32[2, %lld] written\n  arg o: f32[2] written\n"
+                    "  local e: f32[%lld] written\n  iter r in [0, 1]\n  iter i in [0, %lld]\n  iter j in [0, %lld]\n"
+                    "  iter k in [0, %lld]\n  var m: f32\n  var s: f32\n  for r in 0 .. 2 {\n    for i in 0 .. %lld vec {\n"
+                    "      store e[i] = mul.f32(x[r, i], f32(3))\n    }\n    fold m = max exact over (k: %lld) : x[r, k]\n"
+                    "    for j in 0 .. %lld vec {\n      store %s\n    }\n    fold s = %s %s over (k: %lld) : e[k]\n    store o[r] = s\n"
+                    "    for i in 0 .. %lld vec {\n      store y[r, i] = add.f32(e[i], s)\n    }\n  }\n}\n",
+                    n, n, n, n - 1, n - 1, n - 1, n, n, f == 4 ? n / 2 : n, at ? store : stores[s], form[f % 4].kind, form[f % 4].form, n,
+                    n);
+            }
     finish(suite);
 }
 
@@ -197,7 +231,7 @@ static void chains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_row), cmocka_unit_test(column_in_lanes), cmocka_unit_test(several_axes),
+        cmocka_unit_test(one_row), cmocka_unit_test(folds_of_loops), cmocka_unit_test(column_in_lanes), cmocka_unit_test(several_axes),
         cmocka_unit_test(guards),  cmocka_unit_test(windows),         cmocka_unit_test(chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,9 @@
  * consecutive positions are taken at a time. Exact folds use the same walk in several registers, any order being right. Inside a vector loop each lane of
  * the loop has a fold of its own, and LANES16 means 16 accumulators, one per position mod 16. Missing positions hold the
  * identity. Totals start from -0 (or 1): adding the first block to it is exact.
+ *
+ * A vector loop that only stores what the fold behind it reads, element by element (exponentials and their sum), is done by the fold:
+ * it stores each register before it takes it, and need not load it.
  */
 #include "cgen/llvm/llvm_int.h"
 
@@ -22,6 +25,8 @@ typedef struct Fold {
     LLVMValueRef acc[LANES], total;
     uint32_t n_acc;
     bool unrolled;
+    const Stmt *kept;                  /* the store of what is folded, or NULL */
+    const Expr *const *kept_at[LANES]; /* by position within a unit */
 } Fold;
 
 /* ---- arithmetic ----------------------------------------------------------------------------------------------------------- */
@@ -77,6 +82,9 @@ static LLVMValueRef update(Cg *cg, const Fold *f, int64_t u, LLVMValueRef acc)
     bool vec = cg_is_vec(acc);
     LLVMValueRef args[3], a = vec ? cg_lanes(cg, f->a[u]) : cg_scalar(cg, f->a[u]);
     LLVMValueRef b = f->b[u] ? vec ? cg_lanes(cg, f->b[u]) : cg_scalar(cg, f->b[u]) : NULL;
+    cg_place(cg, cg->top);
+    if (f->kept)
+        cg_store(cg, f->kept->u.store.buf, f->kept_at[u], (CgVal){.v = a, .vec = vec, .depth = cg->top}, NULL);
     cg_place(cg, cg->top);
     a = cg_cast(cg, f->dtype, f->a[u]->dtype, a);
     if (!b)
@@ -189,6 +197,14 @@ static void fold_after(Cg *cg, Nest *nest, bool only)
 
 /* ---- planning --------------------------------------------------------------------------------------------------------------- */
 
+static const Expr *const *kept_index(Cg *cg, const Stmt *store, const Iter *iter, const Expr *at)
+{
+    const Expr **index = ARENA_ARRAY(cg->arena, const Expr *, store->u.store.n_index + 1);
+    for (uint32_t i = 0; i < store->u.store.n_index; i++)
+        index[i] = lx_replace_iter(cg->k, store->u.store.index[i], iter, at);
+    return index;
+}
+
 /* Expressions of each position within a unit: the last axis' iterator becomes unit*step + u (+ lane). Guards that outer axes
  * decide stay with the nest, the others go to the positions. */
 static void spread(Cg *cg, Fold *f, Nest *nest, const Expr *const *exprs)
@@ -217,6 +233,7 @@ static void spread(Cg *cg, Fold *f, Nest *nest, const Expr *const *exprs)
         f->a[u] = lx_replace_iter(cg->k, exprs[0], last->iter, at);
         f->b[u] = lx_replace_iter(cg->k, exprs[1], last->iter, at);
         f->guard_of[u] = lx_replace_iter(cg->k, own, last->iter, at);
+        f->kept_at[u] = f->kept ? kept_index(cg, f->kept, last->iter, at) : NULL;
         f->exists[u] = last->size ? lx_lt(cg->k, at, last->size) : NULL;
         if (f->guard_of[u] && lx_is_true(f->guard_of[u]))
             f->guard_of[u] = NULL;
@@ -269,13 +286,13 @@ static CgVal fold_value(Cg *cg, Fold *f)
     bool plain_zero = f->kind == FOLD_SUM || f->kind == FOLD_DOT;
     if (empty || (s->u.fold.guard && lx_is_false(s->u.fold.guard) && s->u.fold.form == FORM_CHAIN))
         return (CgVal){.v = cg_const_bits(cg, f->dtype, plain_zero ? 0 : identity_bits(f->kind, f->dtype))};
-    const Expr *exprs[] = {s->u.fold.a, s->u.fold.b, s->u.fold.guard};
+    const Expr *exprs[] = {f->kept ? f->kept->u.store.value : s->u.fold.a, s->u.fold.b, s->u.fold.guard};
     if (n == 0) {
         axis[0] = (FoldAxis){kernel_iter(cg->k, "once", 0, 0), 1, NULL};
         n = 1;
     }
     n = cg_merge_axes(cg, axis, n, exprs, 3);
-    Nest nest = {.n_axes = n, .body = fold_body, .user = f};
+    Nest nest = {.n_axes = n, .body = fold_body, .user = f, .stores = f->kept != NULL};
     for (uint32_t i = 0; i < n; i++)
         nest.axis[i] = (NestAxis){.iter = axis[i].iter, .extent = axis[i].extent, .size = axis[i].size};
     const Expr *size = nest.axis[0].size;
@@ -299,10 +316,11 @@ static CgVal fold_value(Cg *cg, Fold *f)
     return (CgVal){.v = f->total, .vec = outer_lane != NULL, .depth = cg->top};
 }
 
-void cg_fold(Cg *cg, const Stmt *s)
+static void fold_stmt(Cg *cg, const Stmt *s, const Stmt *kept)
 {
     Fold *f = ARENA_NEW(cg->arena, Fold);
     f->s = s;
+    f->kept = kept;
     f->dtype = s->u.fold.var->dtype;
     f->kind = s->u.fold.kind;
     CgVal val = fold_value(cg, f);
@@ -314,4 +332,35 @@ void cg_fold(Cg *cg, const Stmt *s)
     }
     val.depth = cg->top;
     cg_bind_var(cg, s->u.fold.var, val, NULL);
+}
+
+void cg_fold(Cg *cg, const Stmt *s) { fold_stmt(cg, s, NULL); }
+
+/* The store of the loop, at the positions of the fold that reads its elements one after the other; NULL: it is no such loop. */
+static Stmt *store_to_keep(Cg *cg, const Stmt *loop, const Stmt *fold)
+{
+    const Stmt *store = loop->u.loop.body;
+    if (cg->lane || !fold || fold->kind != LS_FOLD || fold->u.fold.form == FORM_CHAIN || fold->u.fold.kind == FOLD_DOT ||
+        fold->u.fold.guard || fold->u.fold.n_axes != 1 || loop->u.loop.step != 1 || !store || store->next || store->kind != LS_STORE ||
+        store->u.store.mask)
+        return NULL;
+    const FoldAxis *axis = &fold->u.fold.axis[0];
+    const Expr *end = axis->size ? axis->size : lx_int(cg->k, axis->extent), *a = fold->u.fold.a;
+    int64_t lo;
+    if (!lx_is_int(loop->u.loop.lo, &lo) || lo != 0 || loop->u.loop.hi != end || a->kind != LX_LOAD || a->u.buf != store->u.store.buf ||
+        a->n_args != a->u.buf->rank)
+        return NULL;
+    Stmt *kept = ls_replace_iter(cg->k, store, loop->u.loop.iter, lx_iter(cg->k, axis->iter));
+    for (uint32_t i = 0; i < a->n_args; i++)
+        if (kept->u.store.index[i] != a->arg[i])
+            return NULL;
+    return kept;
+}
+
+bool cg_fold_of_loop(Cg *cg, const Stmt *loop, const Stmt *fold)
+{
+    const Stmt *kept = store_to_keep(cg, loop, fold);
+    if (kept)
+        fold_stmt(cg, fold, kept);
+    return kept != NULL;
 }

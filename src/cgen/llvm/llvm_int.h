@@ -167,6 +167,7 @@ struct Nest {
     /* The last axis advances by `unit` positions: its iterator in expressions was replaced by unit*step + u. */
     int64_t unit;
     const Iter *step;
+    bool stores; /* the body does */
     bool apart; /* each repetition of an unrolled axis is a basic block of its own */
     bool ending; /* the body is at the last unit of a sized axis: positions from its size on do not exist */
     uint32_t n_guards;
@@ -197,6 +198,8 @@ void cg_nest_flatten(Cg *cg, Nest *nest, const Expr **exprs, uint32_t n_exprs);
 /* ---- statements --------------------------------------------------------------------------------------------------------- */
 void cg_list(Cg *cg, const Stmt *list);
 void cg_fold(Cg *cg, const Stmt *s);
+/* The vector loop and the statement behind it in one, if that is a fold of what the loop stores; false: nothing was emitted. */
+bool cg_fold_of_loop(Cg *cg, const Stmt *loop, const Stmt *fold);
 void cg_mma(Cg *cg, const Stmt *s);
 void cg_put(Cg *cg, const Stmt *s);
 /* Merges neighbouring axes that a, b and guard (each may be NULL) walk as one; returns the new count, iterators may be new. */

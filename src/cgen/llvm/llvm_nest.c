@@ -123,7 +123,7 @@ static void nest_level(Cg *cg, Nest *nest, uint32_t level, LLVMValueRef start, L
     } else if (!whole || trips > 0) {
         Loop loop;
         cg_loop_begin(cg, &loop, iter, whole ? cg_int(cg, 0) : start, whole ? cg_int(cg, trips) : end, 1, axis->size != NULL,
-                      false, nest->acc, nest->n_acc);
+                      nest->stores, nest->acc, nest->n_acc);
         nest_guarded(cg, nest, (int)level);
         cg_loop_end(cg, &loop, nest->acc);
     }
@@ -181,7 +181,7 @@ static void run_sized(Cg *cg, Nest *nest, LLVMValueRef start, LLVMValueRef end)
     LLVMValueRef some = LLVMBuildICmp(cg->b, LLVMIntNE, LLVMBuildURem(cg->b, end, units, ""), cg_int(cg, 0), "");
     run_segment(cg, nest, LLVMBuildUDiv(cg->b, start, units, ""), full);
     Branch branch;
-    cg_if_begin(cg, &branch, some, false, nest->acc, nest->n_acc);
+    cg_if_begin(cg, &branch, some, nest->stores, nest->acc, nest->n_acc);
     cg_bind_iter(cg, nest->step, full, cg->top);
     nest->ending = true;
     nest->body(cg, nest, unit); /* guards of a single axis are the body's */
@@ -202,7 +202,8 @@ static void run_sized_blocks(Cg *cg, Nest *nest, NestBlocks *blocks)
     }
     IG_CHECK(cg->ctx, length % (nest->n_axes == 1 ? nest->unit : 1) == 0 && cg_nest_can_split(nest, blocks->block));
     Loop loop;
-    cg_loop_begin(cg, &loop, NULL, cg_int(cg, 0), size, length, axis->size->lo < 1, false, blocks->total, blocks->n_total);
+    cg_loop_begin(cg, &loop, NULL, cg_int(cg, 0), size, length, axis->size->lo < 1, nest->stores, blocks->total,
+                  blocks->n_total);
     LLVMValueRef end = LLVMBuildAdd(cg->b, loop.phi[0], cg_int(cg, length), "");
     end = LLVMBuildSelect(cg->b, LLVMBuildICmp(cg->b, LLVMIntSLT, end, size, ""), end, size, "");
     blocks->before(cg, nest);
@@ -231,8 +232,8 @@ void cg_nest_run(Cg *cg, Nest *nest, NestBlocks *blocks)
     bool together = left % unit == 0; /* the last, shorter block needs no code of its own */
     int64_t looped = together ? extent : full * length;
     Loop loop;
-    cg_loop_begin(cg, &loop, NULL, cg_int(cg, 0), cg_int(cg, looped / unit), length / unit, false, false, blocks->total,
-                  blocks->n_total);
+    cg_loop_begin(cg, &loop, NULL, cg_int(cg, 0), cg_int(cg, looped / unit), length / unit, false, nest->stores,
+                  blocks->total, blocks->n_total);
     LLVMValueRef start = loop.phi[0];
     LLVMValueRef end = LLVMBuildAdd(cg->b, start, cg_int(cg, length / unit), "");
     if (together && left) {

@@ -258,6 +258,8 @@ void cg_list(Cg *cg, const Stmt *list)
         case LS_FOR:
             if (s->u.loop.bind == BIND_UNROLL)
                 unrolled_loop(cg, s);
+            else if (s->u.loop.bind == BIND_VEC && cg_fold_of_loop(cg, s, s->next))
+                s = s->next;
             else if (s->u.loop.bind == BIND_VEC)
                 vector_loop(cg, s);
             else
