@@ -83,6 +83,35 @@ static void loads_and_stores(void **state)
     finish(suite);
 }
 
+/* Loops that exchange axes 16 x 16 elements at a time: rows that lie apart, two operands of which one is turned, masks by lane, two
+ * turned ones; and those that may not, since the loop reads what it stores, k is not the contiguous axis, or types differ. */
+static void exchanged_axes(void **state)
+{
+    (void)state;
+    BitsSuite *suite = bits_begin();
+    static const struct {
+        int k, l;
+    } sizes[] = {{16, 16}, {48, 32}, {16, 64}, {24, 16}, {32, 40}};
+    static const char *const values[] = {
+        "x[i, r]", "mul.f32(x[i, r], f32(0.375))", "add.f32(sub.f32(x[i, r], z[r, i]), w[r])", "x[i, r if i < 13 else f32(2.5)]",
+        "add.f32(x[i, r], mul.f32(v[i, r + 3], w[i]))", "x[i, r if r < 13 else f32(2.5)]", "add.f32(x[i, r], cast.f32(h[i, r]))",
+        "max.f32(x[i, r], x[i, r + 1])",
+    };
+    for (uint32_t s = 0; s < IG_COUNT(sizes); s++)
+        for (uint32_t v = 0; v < IG_COUNT(values); v++) {
+            int k = sizes[s].k, l = sizes[s].l;
+            bits_add_text(suite, arena_printf(suite->arena,
+                                              "kernel \"turned\" {\n  arg x: f32[%d, %d]\n  arg v: f32[%d, %d]\n"
+                                              "  arg h: f16[%d, %d]\n  arg z: f32[%d, %d]\n  arg w: f32[%d]\n"
+                                              "  arg y: f32[%d, %d] written\n  iter r in [0, %d]\n  iter i in [0, %d]\n"
+                                              "  for r in 0 .. %d {\n    for i in 0 .. %d vec {\n      store y[r, i] = %s\n    }\n  }\n}\n",
+                                              l, k + 1, l, k + 3, l, k, k, l, k > l ? k : l, k, l, k - 1, l - 1, k, l, values[v]));
+        }
+    bits_add_text(suite, "kernel \"in_place\" {\n  arg x: f32[48, 48] written\n  iter r in [0, 15]\n  iter i in [0, 15]\n"
+                         "  for r in 0 .. 16 {\n    for i in 0 .. 16 vec {\n      store x[r + 16, i] = x[i, r + 16]\n    }\n  }\n}\n");
+    finish(suite);
+}
+
 static void masks_and_branches(void **state)
 {
     (void)state;
@@ -171,7 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vector_loops),   cmocka_unit_test(loads_and_stores), cmocka_unit_test(masks_and_branches),
-        cmocka_unit_test(rows_of_models), cmocka_unit_test(objects),
+        cmocka_unit_test(rows_of_models), cmocka_unit_test(objects),          cmocka_unit_test(exchanged_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,8 @@ LLVMValueRef cg_scalar(Cg *cg, const Expr *e)
 static CgVal value_lanes(Cg *cg, const Expr *e) { return cg_splat(cg, cg_value(cg, e), key_of(e, KEY_SPLAT)); }
 LLVMValueRef cg_lanes(Cg *cg, const Expr *e) { return value_lanes(cg, e).v; }
 
+void cg_preset(Cg *cg, const Expr *e, CgVal val) { cg_remember(cg, key_of(e, KEY_VALUE), val); }
+
 /* ---- index arithmetic ------------------------------------------------------------------------------------------------ */
 
 static bool fits32(const Expr *e)

@@ -138,6 +138,7 @@ void cg_if_end(Cg *cg, Branch *branch, LLVMValueRef *carried);
 CgVal cg_value(Cg *cg, const Expr *e);      /* values, predicates and index expressions (i64) */
 LLVMValueRef cg_scalar(Cg *cg, const Expr *e); /* an expression without lanes */
 LLVMValueRef cg_lanes(Cg *cg, const Expr *e);  /* with lanes, splat if need be */
+void cg_preset(Cg *cg, const Expr *e, CgVal val); /* what the expression is worth in the scope of its depth */
 CgVal cg_splat(Cg *cg, CgVal val, uint64_t key); /* key 0: not remembered */
 bool cg_has_lanes(Cg *cg, const Expr *e);
 void cg_store(Cg *cg, Buf *buf, const Expr *const *index, CgVal value, LLVMValueRef mask);
@@ -200,6 +201,8 @@ void cg_list(Cg *cg, const Stmt *list);
 void cg_fold(Cg *cg, const Stmt *s);
 /* The vector loop and the statement behind it in one, if that is a fold of what the loop stores; false: nothing was emitted. */
 bool cg_fold_of_loop(Cg *cg, const Stmt *loop, const Stmt *fold);
+/* llvm_transpose.c: the loop, if it is one around a vector loop that exchanges axes; false: nothing was emitted. */
+bool cg_turned_loop(Cg *cg, const Stmt *s);
 void cg_mma(Cg *cg, const Stmt *s);
 void cg_put(Cg *cg, const Stmt *s);
 /* Merges neighbouring axes that a, b and guard (each may be NULL) walk as one; returns the new count, iterators may be new. */

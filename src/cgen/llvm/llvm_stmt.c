@@ -262,7 +262,7 @@ void cg_list(Cg *cg, const Stmt *list)
                 s = s->next;
             else if (s->u.loop.bind == BIND_VEC)
                 vector_loop(cg, s);
-            else
+            else if (s->u.loop.bind != BIND_SEQ || !cg_turned_loop(cg, s))
                 for_loop(cg, s);
             break;
         case LS_IF: if_stmt(cg, s); break;
