@@ -13,8 +13,8 @@
  * A node joins a group if (1) it reads a value of the group, (2) its own result keeps the rows in place: MAP at equal rank with
  * equal row sizes, a reduce over content axes, a dot that contracts the last content axis, (3) no value it reads from outside
  * depends on the group, so that the group graph stays acyclic, and (4) it pays: MAPs always do; a fold after a contraction
- * only while the contraction's second operand and 16 rows stay in half of L2 (attention, small norms), since its rows
- * then have to be computed whole.
+ * only while the contraction's second operand and 16 rows stay in half of L2 (small norms), or where rows are long and would else
+ * be written and read several times (attention), since its rows then have to be computed whole.
  * A dot of the same rows with another constant that meets the group elementwise (gated units, pass `narrow`) joins as a sibling.
  * MAP and INDEX nodes that join no group are inlined into their users, unless somebody needs them in memory (`needs_memory`).
  */
@@ -178,10 +178,12 @@ static uint64_t operand_bytes_per_row(const Node *node)
     return bytes;
 }
 
-/* Rows that must be computed whole: do the operands of the group's contractions (and the candidate's) stay in cache? */
+/* Rows that must be computed whole: do the operands of the group's contractions (and the candidate's) stay in cache? If not, they are
+ * read for each tile of rows, which still pays where the rows, else written and read several times, are long (attention). */
 static bool rows_fit(const Fuse *f, const Group *g, const Node *candidate)
 {
-    uint64_t budget = (uint64_t)f->options->target->l2_bytes / 2, need = 0;
+    enum { WORTH = 16 };
+    uint64_t budget = (uint64_t)f->options->target->l2_bytes / 2, operands = 0, rows = 0;
     for (uint32_t n = 0; n <= g->nodes.len; n++) {
         const Node *node = n < g->nodes.len ? g->nodes.data[n] : candidate;
         uint64_t row = 1;
@@ -190,13 +192,17 @@ static bool rows_fit(const Fuse *f, const Group *g, const Node *candidate)
         if (node->op == OP_conv) /* op-switch: windows overlap, rows of a conv are never recomputed whole */
             return false;
         const Type *type = node->out[0].type;
-        uint32_t rows = group_row_axes(node);
+        uint32_t row_axes = group_row_axes(node);
         for (uint32_t i = 0; i < type->rank; i++)
-            if (!(rows >> i & 1))
+            if (!(row_axes >> i & 1))
                 row *= (uint64_t)type_bound(type, i);
-        need += operand_bytes_per_row(node) + row * ROW_TILE * sizeof(float);
+        uint64_t bytes = operand_bytes_per_row(node);
+        if (bytes >= UINT64_MAX / LOOP_MAX_RANK || row >= UINT64_MAX / (LOOP_MAX_RANK * ROW_TILE * sizeof(float)))
+            return false;
+        operands += bytes;
+        rows += row * ROW_TILE * sizeof(float);
     }
-    return need <= budget;
+    return operands + rows <= budget || operands / WORTH <= rows;
 }
 
 static Loc source_of(Context *ctx, Loc loc)

@@ -6,8 +6,8 @@
  *       for batch/group loops that b needs { for column panels { for other loops { for row tiles { mma; put } } } }
  *     so that one panel of b stays in cache while all rows pass. Siblings (gated units) take their turns per register tile.
  * (B) row loops around several stages (attention). The innermost row loop is cut into tiles of 16 rows; local row buffers get
- *     a row dimension; contractions become mma over the tile, everything else runs row by row. An operand b that is not
- *     contiguous along its columns (K^T) is packed once per trip of the outer loops.
+ *     a row dimension; contractions become mma over the tile, everything else runs row by row (row_loops.c). An operand b that is
+ *     not contiguous along its columns (K^T), or whose rows lie apart (V), is packed once per trip of the outer loops.
  *
  * (C) tiles of outputs around a batch of contractions (Winograd: lower_group.c): per trip, statements that fill local operands,
  *     `for p { for c { fold; store m[p, c] } }`, statements that read m. Trips come in blocks whose operands stay in L2, local
@@ -685,14 +685,29 @@ static Stmt *pack_locally(Contraction *c)
     if (!lx_is_true(exists))
         load = mask_loads(k, load, exists);
     Stmt *body = ls_store(k, packed, to, load, NULL);
+    const Expr *n_panels = round_up(k, c->col_size, LOOP_LANES);
     body = ls_for(k, lane, lx_int(k, 0), lx_int(k, LOOP_LANES), 1, BIND_SEQ, body);
+    if (c->col_stride == 1) /* whole rows of b at a time */
+        body = ls_for(k, panel, lx_int(k, 0), n_panels, 1, BIND_SEQ, body);
     for (uint32_t i = fold->u.fold.n_axes; i-- > 0;)
         body = ls_for(k, axis[i], lx_int(k, 0), axis_end(k, &fold->u.fold.axis[i]), 1, BIND_SEQ, body);
-    body = ls_for(k, panel, lx_int(k, 0), round_up(k, c->col_size, LOOP_LANES), 1, BIND_SEQ, body);
+    if (c->col_stride != 1)
+        body = ls_for(k, panel, lx_int(k, 0), n_panels, 1, BIND_SEQ, body);
     c->b = lx_load(k, packed, from, NULL, NULL);
     c->packed = true;
     c->col_stride = 1;
     return body;
+}
+
+/* Whether rows of b that lie apart in memory are read often enough to bring them together (values of attention: each in a page of its
+ * own, and all of them in few sets of the cache). */
+static bool is_worth_packing(const Contraction *c, int64_t n_rows)
+{
+    enum { MIN_PASSES = 64 };
+    const FoldAxis *axis = &c->fold->u.fold.axis[0];
+    int64_t coef;
+    return is_plain_load(c->b) && c->b->u.buf->space == BUF_ARG && c->fold->u.fold.n_axes == 1 && n_rows >= MIN_PASSES &&
+           lx_linear(c->k, lx_offset(c->k, c->b->u.buf, c->b->arg), axis->iter, &coef, NULL) && coef > c->n_cols;
 }
 
 /* ---- (A) ---------------------------------------------------------------------------------------------------------------------------- */
@@ -747,14 +762,12 @@ static bool is_content_contraction(Kernel *k, Stmt *stmt, const Nest *rows, Cont
     return content.n == 1 && contraction_find(k, content.body, &stack, true, c) && c->col == content.loop[0];
 }
 
-static bool free_of_var(void *user, const Expr *e) { return !lx_uses_var(e, user); }
-
 /* Vars defined by the row statements of one segment may not be read in another: there is one per row. */
 static bool defines_used_later(const Stmt *segment, const Stmt *segment_end)
 {
     for (const Stmt *def = segment; def != segment_end; def = def->next) {
         const Var *var = def->kind == LS_LET ? def->u.let.var : def->kind == LS_FOLD ? def->u.fold.var : NULL;
-        if (var && !stmts_each_expr(segment_end, free_of_var, (void *)(uintptr_t)var))
+        if (var && rows_read_var(segment_end, var))
             return true;
     }
     return false;
@@ -865,7 +878,7 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
                 i++;
             }
             i--;
-            tail = ls_append(tail, row_segment(k, s, end, row, row0, rows, row_tile));
+            tail = ls_append(tail, rows_split_at_folds(k, row_segment(k, s, end, row, row0, rows, row_tile)));
             s = end;
             continue;
         }
@@ -894,6 +907,16 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
     return body;
 }
 
+/* Operands that leave L2 are read from beyond it for each tile, so that tiles are larger. */
+static int64_t rows_of_tile(Contraction *const *contraction, uint32_t n, int64_t n_rows, const TargetInfo *target)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < n; i++)
+        bytes += contraction[i] ? chain_length(contraction[i]->fold) * (double)contraction[i]->n_cols * sizeof(float) : 0;
+    int64_t rows = bytes > (double)target->l2_bytes / 2 ? 2 * ATTENTION_ROWS : ATTENTION_ROWS;
+    return n_rows < rows ? n_rows : rows;
+}
+
 static bool tensorize_rows(Kernel *k, const TargetInfo *target)
 {
     Nest nest = nest_of(k->body);
@@ -902,6 +925,7 @@ static bool tensorize_rows(Kernel *k, const TargetInfo *target)
         return false;
     int64_t n_rows = size->hi;
     uint32_t n_stmts = 0, n_found = 0;
+    nest.body = rows_share_buffers(k, nest.body);
     for (Stmt *s = nest.body; s; s = s->next)
         n_stmts++;
     Contraction **contraction = ARENA_ARRAY(k->arena, Contraction *, n_stmts + 1);
@@ -926,11 +950,11 @@ static bool tensorize_rows(Kernel *k, const TargetInfo *target)
             if (defines_used_later(s, end))
                 return false;
         }
-    WidenLocals w = {k, map_create(k->arena), n_rows < ATTENTION_ROWS ? n_rows : ATTENTION_ROWS};
+    WidenLocals w = {k, map_create(k->arena), rows_of_tile(contraction, n_stmts, n_rows, target)};
     stmts_each_access(k->arena, nest.body, widen, &w);
     Stmt *body = NULL, **tail = &body;
     for (i = 0; i < n_stmts; i++)
-        if (contraction[i] && contraction[i]->col_stride != 1)
+        if (contraction[i] && (contraction[i]->col_stride != 1 || is_worth_packing(contraction[i], n_rows)))
             tail = ls_append(tail, pack_locally(contraction[i]));
     RowTile row_tile = {.wide = w.wide};
     bool sized = !lx_is_int(size, NULL);

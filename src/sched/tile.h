@@ -35,6 +35,12 @@ typedef struct Contraction {
  * the caller will stage; else they are plain loads, and siblings are allowed. */
 bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
 
+/* row_loops.c: stages of a row, one after the other. Values in local rows that others may take the place of do; the list is changed. */
+Stmt *rows_share_buffers(Kernel *k, Stmt *list);
+/* `for row { list }`, whose iterations do not need each other, as several such loops: behind a fold the next stage has its own. */
+Stmt *rows_split_at_folds(Kernel *k, Stmt *loop);
+bool rows_read_var(const Stmt *list, const Var *var);
+
 /* tile_shape.c: register tiles of a target, for n_rows x n_cols results of chains of k positions. */
 enum { MAX_TILE_ROWS = 14 };
 typedef struct TileShape {

@@ -88,6 +88,20 @@ static void attention(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* Keys and values of a head leave half of the second-level cache of x86-64-v3; rows of them lie apart. */
+static void long_attention(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(600, 192)), *in[3];
+    for (int i = 0; i < 3; i++) {
+        in[i] = op_slice_axis(&n->b, x, 1, dim_const(n->ctx, 64 * i), dim_const(n->ctx, 64), 1);
+        const Dim *heads[] = {dim_const(n->ctx, 600), dim_const(n->ctx, 2), dim_const(n->ctx, 32)};
+        in[i] = op_transpose(&n->b, op_reshape(&n->b, in[i], 3, heads), (int64_t[]){1, 0, 2});
+    }
+    AttrVal attrs[] = {attr_float(0.25), attr_bool(true), attr_float(0)};
+    Val *y = op_emit(&n->b, OP_sdpa, in, 3, attrs, 3);
+    net_outputs(n, 1, &y);
+}
+
 /* As torch.onnx writes it: Q and K scaled, MatMul, Add mask, Softmax, rows without any key to zero, MatMul. */
 static void exported_attention(Net *n)
 {
@@ -215,6 +229,7 @@ static const Pinned pinned[] = {
     {{"softmax", softmax}, 1, 1},
     {{"attention", attention}, 1, 1},
     {{"exported attention", exported_attention}, 1, 1},
+    {{"long attention", long_attention}, 1, 1},
     {{"transposed weight", transposed_weight}, 1, 1},
     {{"two layers", two_layers}, 2, 1},
     {{"not alike", not_alike}, 2, 2},
@@ -279,11 +294,46 @@ static void test_weight_is_not_copied(void **state)
     ctx_destroy(ctx);
 }
 
+static const Buf *local_named(const Kernel *k, const char *prefix, uint32_t *n)
+{
+    const Buf *found = NULL;
+    *n = 0;
+    for (uint32_t i = 0; i < k->bufs.len; i++)
+        if (k->bufs.data[i]->space == BUF_LOCAL && !strncmp(k->bufs.data[i]->name, prefix, strlen(prefix))) {
+            found = k->bufs.data[i];
+            ++*n;
+        }
+    return found;
+}
+
+/* Scores, exponentials and weights of attention take one place; keys and values whose rows lie apart are packed, 16 columns each. */
+static void test_attention_buffers(void **state)
+{
+    (void)state;
+    static const NetDef def = {"long attention", long_attention};
+    Context *ctx = ctx_create(NULL);
+    Net n = net_make(ctx, &def, 3);
+    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {cgen_targets()}, .n_targets = 1};
+    Program *p = driver_compile(ctx, n.module, n.func, &options);
+    assert_non_null(p);
+    const Kernel *k = p->variant[0].schedule->kernels.data[0];
+    uint32_t found, rows = 0;
+    for (uint32_t i = 0; i < k->bufs.len; i++)
+        rows += k->bufs.data[i]->space == BUF_LOCAL && k->bufs.data[i]->rank == 2 && k->bufs.data[i]->dim[1] == 600;
+    assert_int_equal(rows, 1);
+    const Buf *packed = local_named(k, "packed", &found);
+    assert_int_equal(found, 2);
+    assert_int_equal(packed->dim[packed->rank - 1], 16);
+    driver_destroy(p);
+    ctx_destroy(ctx);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[IG_COUNT(pinned) + 1];
+    struct CMUnitTest tests[IG_COUNT(pinned) + 2];
     for (size_t i = 0; i < IG_COUNT(pinned); i++)
         tests[i] = (struct CMUnitTest){pinned[i].net.name, test_kernels, NULL, NULL, (void *)(uintptr_t)&pinned[i]};
     tests[IG_COUNT(pinned)] = (struct CMUnitTest)cmocka_unit_test(test_weight_is_not_copied);
+    tests[IG_COUNT(pinned) + 1] = (struct CMUnitTest)cmocka_unit_test(test_attention_buffers);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
