@@ -412,7 +412,7 @@
     /* costs */
     const costs = () => {
       const bars = [["flops", (p) => p.info.flops * p.runs, count(flops)],
-        ["bytes read and written", (p) => p.info.bytes * p.runs, count(bytes)],
+        ["bytes of operands", (p) => p.info.bytes * p.runs, count(bytes)],
         ["estimated time", (p) => estimate(p.info) * p.runs, total(estimate).toFixed(1) + " us"]];
       $("cost-bars").replaceChildren(...bars.flatMap(([name, of, sum]) => {
         const whole = phases.reduce((s, p) => s + of(p), 0), room = $("cost-bars").clientWidth / whole / 7; /* letters */
@@ -435,7 +435,7 @@
       ...(entry.sizes || []).map((s) => ["size " + s.name,
         `${count(s.lo)} to ${count(s.hi)}${s.found ? ", found by the run" : ""}; costs and memory are those of the largest`]),
       ["kernels", `${count(rows.length)} in ${count(phases.length)} phases, ` +
-        `${most}${count(flops)} flops and ${count(bytes)} bytes a run${open}`],
+        `${most}${count(flops)} flops and ${count(bytes)} bytes of operands a run${open}`],
       ["sizes", `code ${count(code)}, weights ${count(report.weights_bytes)}, workspace ${count(plan.peak_bytes)}, file ` +
         `${count(report.file_bytes)} bytes`],
       ...Object.entries(report.hashes).map(([name, hash]) => ["sha256 of " + name, hash])];

@@ -11,8 +11,9 @@ rm -rf ./*
 digits=$SRC/examples/digits/digits.onnx evil=$SRC/test/ir/page.ig
 "$IGATA" compile "$evil" -q -o evil.so || exit 1
 "$IGATA" inspect evil.so --html evil-artifact.html && "$IGATA" inspect "$evil" --html evil-model.html &&
+    "$IGATA" inspect "$SRC/test/ir/in_place.ig" --html place.html &&
     "$IGATA" inspect "$digits" --dim batch=1 --cpu x86-64-v3,x86-64-v4 --html digits.html || exit 1
-for page in digits evil-model evil-artifact; do
+for page in digits place evil-model evil-artifact; do
     timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/profile" --enable-logging=stderr --dump-dom \
         "file://$PWD/$page.html" 2> $page.log > $page.dom || { tail -3 $page.log; echo "the browser does not work here"; exit 77; }
     ! grep CONSOLE $page.log || { echo "FAIL: $page has errors"; exit 1; }
@@ -36,7 +37,7 @@ def regions(steps):  # name, first phase, end
 
 inside = lambda a, b: b[0] <= a[0] and b[1] <= a[1] and a[2] <= b[2] and a[3] <= b[3]
 apart = lambda a, b: a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
-for name in "digits", "evil-model", "evil-artifact":
+for name in "digits", "place", "evil-model", "evil-artifact":
     dom = open(name + ".dom", encoding="utf-8").read()
     data = re.search(r'id="data">(.*?)</script>', dom, re.S).group(1)
     report, body = json.loads(data)["report"], dom.replace(data, "")
@@ -61,8 +62,8 @@ for name in "digits", "evil-model", "evil-artifact":
     assert edges >= {r for p in entry["phases"] for r in p["reads"]} - counters, "a value that is read has no line"
     assert "NaN" not in body and "undefined" not in re.sub(r"<script>.*?</script>", "", body, flags=re.S)
     title = re.search(r"<title>(.*?)</title>", dom).group(1)
-    assert title.endswith({"digits": "digits.onnx", "evil-model": "page.ig", "evil-artifact": "evil.so"}[name] + " - igata"), title
-    if name != "digits":
+    assert title.endswith({"digits": "digits.onnx", "place": "in_place.ig", "evil-model": "page.ig", "evil-artifact": "evil.so"}[name] + " - igata"), title
+    if name.startswith("evil"):
         assert "&lt;/script&gt;&lt;script&gt;document.title=1" in body and "n &amp; &lt;b&gt;'\u00fc\u65e5\u672c" in body
         assert "of the trip before" in body and expected, "what a loop carries"
 PY

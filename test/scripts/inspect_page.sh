@@ -14,6 +14,8 @@ digits=$SRC/examples/digits/digits.onnx
 evil=$SRC/test/ir/page.ig
 "$IGATA" inspect "$evil" --html evil.html && "$IGATA" inspect "$evil" --json > evil.json && "$IGATA" inspect "$evil" > evil.txt &&
     "$IGATA" inspect "$evil" --dot evil.dot || exit 1
+place=$SRC/test/ir/in_place.ig
+"$IGATA" inspect "$place" > place.txt && "$IGATA" inspect "$place" --json > place.json && "$IGATA" inspect "$place" --dot place.dot || exit 1
 python3 - << 'PY' || { echo "FAIL: the pages"; exit 1; }
 import json, re
 from html.parser import HTMLParser
@@ -94,6 +96,17 @@ dot = open("evil.dot", encoding="utf-8").read()
 quoted = lambda s: json.dumps(s, ensure_ascii=False)
 assert re.findall(r"cluster_0_\d+ {\n    label=(.*);", dot) == [quoted(s["text"]) for s in steps if s["kind"] in ("loop", "if", "else")]
 assert len(re.findall(r"{$", dot, re.M)) == len(re.findall(r"^ *}$", dot, re.M))
+
+# Values at one place: a part is not the whole that begins with it, and what replaces a value is written.
+entry = json.load(open("place.json"))["entries"][0]
+whole = [b["view_of"] for b in entry["plan"]["buffers"] if "view_of" in b]
+parts = [b["name"] for b in entry["plan"]["buffers"] if "view_of" in b]
+a, b, e, d, s, y = entry["phases"]
+assert len(parts) == 2 and whole[0] == whole[1] and b["writes"] + e["writes"] == parts and e["reads"] == ["x", parts[0]]
+assert d["reads"] == whole[:1] and s["reads"] == d["writes"] + ["i", "u"] and y["reads"] == s["writes"] + whole[:1]
+assert f"%{parts[0]} = dot %{a['writes'][0]}, %x  @kernel=b" in open("place.txt").read()
+dot = open("place.dot").read()
+assert all(f"e0_p{i} -> e0_p{j} [label={quoted(whole[0])}]" in dot for i in (1, 2) for j in (3, 5)), "lines from the parts"
 
 # A size of a range by its name; what depends on one is the largest.
 entry = json.load(open("range.json"))["entries"][0]
