@@ -290,6 +290,35 @@ bool nest_merge(Kernel *k, Nest *nest)
     return changed;
 }
 
+/* The divisor by which e takes the iterator apart, 0: none. */
+static int64_t divisor_of(const Expr *e, const Iter *iter)
+{
+    if (e->kind == LX_IMOD && e->arg[0]->kind == LX_ITER && e->arg[0]->u.iter == iter)
+        return e->u.i;
+    int64_t divisor = 0;
+    for (uint32_t i = 0; i < e->n_args && !divisor; i++)
+        divisor = divisor_of(e->arg[i], iter);
+    return divisor;
+}
+
+bool nest_split(Kernel *k, Nest *nest, const Expr *load)
+{
+    for (uint32_t at = nest->n; nest->n < NEST_MAX_LOOPS && at-- > 0;) {
+        const Iter *iter = nest->loop[at]->u.loop.iter;
+        int64_t extent, size = divisor_of(load, iter);
+        if (size < 2 || !loop_extent(nest->loop[at], &extent) || extent % size != 0)
+            continue;
+        const Iter *outer = kernel_iter(k, iter->name, 0, extent / size - 1), *inner = kernel_iter(k, iter->name, 0, size - 1);
+        nest->body = ls_replace_iter(k, nest->body, iter, lx_add(k, lx_mul(k, lx_iter(k, outer), size), lx_iter(k, inner)));
+        for (uint32_t i = nest->n++; i > at + 1; i--)
+            nest->loop[i] = nest->loop[i - 1];
+        nest->loop[at] = ls_for(k, outer, lx_int(k, 0), lx_int(k, extent / size), 1, BIND_SEQ, NULL);
+        nest->loop[at + 1] = ls_for(k, inner, lx_int(k, 0), lx_int(k, size), 1, BIND_SEQ, NULL);
+        return true;
+    }
+    return false;
+}
+
 Stmt *nest_rebuild(Kernel *k, const Nest *nest)
 {
     Stmt *body = nest->body;

@@ -74,6 +74,9 @@ bool stmts_each_access(Arena *tmp, const Stmt *list, AccessFn *visit, void *user
 bool loop_carries(Kernel *k, const Stmt *list, const Iter *iter, bool own_locals);
 /* Merges neighbouring loops of a perfect nest where every access and guard allows it. True if anything changed. */
 bool nest_merge(Kernel *k, Nest *nest);
+/* Of a perfect nest, a loop whose iterator the load's indices take apart by a divisor of its extent (quotient and remainder) becomes
+ * two, in which they are linear. True if there was one. */
+bool nest_split(Kernel *k, Nest *nest, const Expr *load);
 Stmt *nest_rebuild(Kernel *k, const Nest *nest); /* loops back around the body */
 
 #endif

@@ -712,16 +712,24 @@ static bool is_worth_packing(const Contraction *c, int64_t n_rows)
 
 /* ---- (A) ---------------------------------------------------------------------------------------------------------------------------- */
 
+static bool find_in_nest(Kernel *k, const Nest *nest, Contraction *c)
+{
+    LoopStack stack = {.n = nest->n};
+    for (uint32_t i = 0; i < nest->n; i++)
+        stack.loop[i] = nest->loop[i];
+    return contraction_find(k, nest->body, &stack, false, c);
+}
+
 static bool tensorize_nest(Kernel *k, const TargetInfo *target)
 {
     Nest nest = nest_of(k->body);
-    Contraction c;
+    Contraction c, of_windows;
     nest_merge(k, &nest);
-    LoopStack stack = {.n = nest.n};
-    for (uint32_t i = 0; i < nest.n; i++)
-        stack.loop[i] = nest.loop[i];
-    if (!contraction_find(k, nest.body, &stack, false, &c))
+    if (!find_in_nest(k, &nest, &c))
         return false;
+    /* rows of windows of an image (of swin transformers, say) are not equally far apart; those of one line of a window are */
+    if (!c.row && nest_split(k, &nest, c.a) && find_in_nest(k, &nest, &of_windows) && of_windows.row)
+        c = of_windows;
     if (c.col_stride != 1 && c.n_rows < MIN_ROWS_TO_PACK)
         return false; /* `pack` was disabled */
     Stmt *pack = c.col_stride == 1 ? NULL : pack_locally(&c);

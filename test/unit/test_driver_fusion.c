@@ -215,6 +215,17 @@ static void narrow_columns(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* A matmul of the windows of an image, as shifted windows transformers have it. */
+static void windows(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(10, 15, 32));
+    x = op_reshape_s64(&n->b, x, 5, (int64_t[]){2, 5, 3, 5, 32});
+    x = op_transpose(&n->b, x, (int64_t[]){0, 2, 1, 3, 4});
+    x = op_reshape_s64(&n->b, x, 3, (int64_t[]){6, 25, 32});
+    Val *y = bias_add(n, op_matmul(&n->b, x, net_weight(n, DIMS(32, 48))), 48);
+    net_outputs(n, 1, &y);
+}
+
 typedef struct Pinned {
     NetDef net;
     uint32_t phases, kernels;
@@ -239,6 +250,7 @@ static const Pinned pinned[] = {
     {{"skip over peak", skip_over_peak}, 6, 6},
     {{"joined outputs", joined_outputs}, 4, 3},
     {{"narrow columns", narrow_columns}, 3, 2},
+    {{"windows", windows}, 1, 1},
 };
 
 static void test_kernels(void **state)
@@ -328,12 +340,38 @@ static void test_attention_buffers(void **state)
     ctx_destroy(ctx);
 }
 
+static int64_t fewest_rows(const Stmt *list)
+{
+    int64_t fewest = INT64_MAX;
+    for (const Stmt *s = list; s; s = s->next) {
+        int64_t rows = s->kind == LS_FOR ? fewest_rows(s->u.loop.body) : s->kind == LS_MMA ? s->u.mma.rows : INT64_MAX;
+        fewest = rows < fewest ? rows : fewest;
+    }
+    return fewest;
+}
+
+/* The rows of a register tile are a line of a window, as those of an image's line are, not one row each. */
+static void test_rows_of_windows(void **state)
+{
+    (void)state;
+    static const NetDef def = {"windows", windows};
+    Context *ctx = ctx_create(NULL);
+    Net n = net_make(ctx, &def, 3);
+    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {cgen_targets()}, .n_targets = 1};
+    Program *p = driver_compile(ctx, n.module, n.func, &options);
+    assert_non_null(p);
+    assert_int_equal(fewest_rows(p->variant[0].schedule->kernels.data[0]->body), 5);
+    driver_destroy(p);
+    ctx_destroy(ctx);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[IG_COUNT(pinned) + 2];
+    struct CMUnitTest tests[IG_COUNT(pinned) + 3];
     for (size_t i = 0; i < IG_COUNT(pinned); i++)
         tests[i] = (struct CMUnitTest){pinned[i].net.name, test_kernels, NULL, NULL, (void *)(uintptr_t)&pinned[i]};
     tests[IG_COUNT(pinned)] = (struct CMUnitTest)cmocka_unit_test(test_weight_is_not_copied);
     tests[IG_COUNT(pinned) + 1] = (struct CMUnitTest)cmocka_unit_test(test_attention_buffers);
+    tests[IG_COUNT(pinned) + 2] = (struct CMUnitTest)cmocka_unit_test(test_rows_of_windows);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
