@@ -3,8 +3,8 @@
  * vectorize: 16 lanes on innermost loops. Perfect nests are first reordered so that the innermost loop is the one along which
  * most accesses are contiguous, and neighbouring loops are merged where memory is contiguous across them. A loop whose
  * iterations are independent, whose body has no mma, and whose stores are contiguous along it (or at least not scattered while
- * loads are contiguous) becomes BIND_VEC. Folds over a contiguous axis inside a row are vectors already: their form is 16
- * lanes; then the loops around them stay scalar.
+ * loads are contiguous) becomes BIND_VEC. Where a load is contiguous along another loop only, both go in blocks. Folds over a
+ * contiguous axis inside a row are vectors already: their form is 16 lanes; then the loops around them stay scalar.
  */
 #include "sched/sched_int.h"
 
@@ -116,6 +116,92 @@ static void choose_innermost(Kernel *k, Nest *nest)
     nest->loop[nest->n - 1] = chosen;
 }
 
+/* ---- transposing ------------------------------------------------------------------------------------------------------------- */
+
+enum { BLOCK = LOOP_LANES }; /* a cache line of 4-byte elements in both directions */
+
+typedef struct Crossing {
+    Kernel *k;
+    const Iter *inner, *other;
+    bool found;
+} Crossing;
+
+static bool crosses(void *user, const Buf *buf, const Expr *const *index, bool is_store)
+{
+    Crossing *c = user;
+    int64_t along, across;
+    const Expr *offset = lx_offset(c->k, buf, index);
+    c->found |= !is_store && lx_linear(c->k, offset, c->inner, &along, NULL) && lx_linear(c->k, offset, c->other, &across, NULL) &&
+                (along > 1 || along < -1) && across == 1;
+    return true;
+}
+
+/* The nest's loop along which a load lies in memory that the innermost loop reads with a step; the number of loops if there is none. */
+static uint32_t crossing_loop(Kernel *k, const Nest *nest)
+{
+    Crossing c = {.k = k, .inner = nest->loop[nest->n - 1]->u.loop.iter};
+    int64_t extent;
+    for (uint32_t i = nest->n - 1; i-- > 0;) {
+        c.other = nest->loop[i]->u.loop.iter;
+        if (!loop_extent(nest->loop[i], &extent) || extent < 2)
+            continue;
+        stmts_each_access(k->arena, nest->body, crosses, &c);
+        if (c.found)
+            return i;
+    }
+    return nest->n;
+}
+
+/* rows x cols of the nest from row0, col0: each row as a vector. */
+static Stmt *block_of(Kernel *k, const Nest *nest, const Iter *row, const Expr *row0, int64_t rows, const Expr *col0, int64_t cols)
+{
+    const Iter *r = kernel_iter(k, "r", 0, rows - 1), *lane = kernel_iter(k, "l", 0, cols - 1);
+    Stmt *body = ls_replace_iter(k, nest->body, nest->loop[nest->n - 1]->u.loop.iter, lx_add(k, col0, lx_iter(k, lane)));
+    body = ls_replace_iter(k, body, row, lx_add(k, row0, lx_iter(k, r)));
+    body = ls_for(k, lane, lx_int(k, 0), lx_int(k, cols), 1, BIND_VEC, body);
+    return ls_for(k, r, lx_int(k, 0), lx_int(k, rows), 1, BIND_SEQ, body);
+}
+
+static Stmt *row_of_blocks(Kernel *k, const Nest *nest, const Iter *row, const Expr *row0, int64_t rows, int64_t n_cols)
+{
+    int64_t whole = n_cols / BLOCK, rest = n_cols % BLOCK;
+    const Iter *c = kernel_iter(k, "c", 0, whole - 1);
+    Stmt *blocks = block_of(k, nest, row, row0, rows, lx_mul(k, lx_iter(k, c), BLOCK), BLOCK);
+    blocks = ls_for(k, c, lx_int(k, 0), lx_int(k, whole), 1, BIND_SEQ, blocks);
+    if (rest)
+        blocks->next = block_of(k, nest, row, row0, rows, lx_int(k, whole * BLOCK), rest);
+    return blocks;
+}
+
+/* Where a load runs across the innermost loop, blocks of both loops, so that a line of cache that was read is used up before it
+ * leaves. The nest keeps its other loops and a loop over blocks of rows. */
+static bool block_transposed(Kernel *k, Nest *nest)
+{
+    uint32_t at = crossing_loop(k, nest);
+    int64_t n_rows, n_cols;
+    if (at == nest->n || !loop_extent(nest->loop[at], &n_rows) || !loop_extent(nest->loop[nest->n - 1], &n_cols) || n_cols < 2 * BLOCK)
+        return false;
+    int64_t whole = n_rows / BLOCK, rest = n_rows % BLOCK;
+    const Iter *row = nest->loop[at]->u.loop.iter, *b = kernel_iter(k, "b", 0, whole - (rest == 0));
+    Stmt *body = whole ? row_of_blocks(k, nest, row, lx_mul(k, lx_iter(k, b), BLOCK), BLOCK, n_cols) : NULL;
+    Stmt *last = rest ? row_of_blocks(k, nest, row, lx_int(k, whole * BLOCK), rest, n_cols) : NULL;
+    if (body && last) {
+        Stmt *branch = ls_new(k, LS_IF);
+        branch->u.branch.cond = lx_lt(k, lx_iter(k, b), lx_int(k, whole));
+        branch->u.branch.then = body;
+        branch->u.branch.otherwise = last;
+        body = branch;
+    }
+    nest->body = body ? body : last;
+    for (uint32_t i = at; i + 2 < nest->n; i++)
+        nest->loop[i] = nest->loop[i + 1];
+    nest->n--;
+    nest->loop[nest->n - 1] = ls_for(k, b, lx_int(k, 0), lx_int(k, b->hi + 1), 1, BIND_SEQ, NULL);
+    return true;
+}
+
+/* ---- nests -------------------------------------------------------------------------------------------------------------------- */
+
 static Stmt *vectorize_list(Kernel *k, Stmt *list);
 
 static Stmt *vectorize_nest(Kernel *k, Stmt *loop)
@@ -135,7 +221,7 @@ static Stmt *vectorize_nest(Kernel *k, Stmt *loop)
         Stmt *inner = nest.loop[nest.n - 1];
         Stmt probe = *inner;
         probe.u.loop.body = nest.body;
-        if (may_vectorize(k, &probe))
+        if (may_vectorize(k, &probe) && (carried || !block_transposed(k, &nest)))
             nest.loop[nest.n - 1] = ls_for(k, inner->u.loop.iter, inner->u.loop.lo, inner->u.loop.hi, 1, BIND_VEC, NULL);
     } else {
         nest.body = vectorize_list(k, nest.body);

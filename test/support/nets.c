@@ -188,6 +188,15 @@ static void net_moves(Net *n)
     net_outputs(n, 4, (Val *[]){p, s, q, x});
 }
 
+static void net_across(Net *n) /* loads across the vectors: whole blocks and rests of both loops, and a sum of both directions */
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(3, 37, 21)), *square = net_input(n, "s", DT_F32, DIMS(48, 48));
+    Val *y[] = {op_unary(&n->b, OP_neg, op_transpose(&n->b, x, (int64_t[]){0, 2, 1})),
+                op_binary(&n->b, OP_add, square, op_transpose(&n->b, square, (int64_t[]){1, 0})),
+                op_transpose(&n->b, x, (int64_t[]){2, 0, 1})};
+    net_outputs(n, 3, y);
+}
+
 static void net_half(Net *n) /* 16-bit floats: folds widen, every value is rounded */
 {
     Val *x = net_input(n, "x", DT_F16, DIMS(9, 37)), *v = net_input(n, "v", DT_BF16, DIMS(2, 5, 600));
@@ -317,7 +326,7 @@ static void net_views(Net *n)
 }
 
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"views", net_views}, {"attention", net_attention},
-                           {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},
+                           {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},     {"across", net_across},
                            {"depthwise_blocks", net_depthwise_blocks}, {"groups", net_groups},
                            {"wino2", net_wino2},       {"wino2_filters", net_wino2_filters},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
