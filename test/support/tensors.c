@@ -57,9 +57,10 @@ Tensor *tensor_random(Arena *arena, const Type *type, uint64_t seed, Taste taste
 
 bool tensor_same_bits(DType dtype, const void *a, const void *b, uint64_t count, uint64_t *at)
 {
-    size_t size = ((size_t)dtype_bits(dtype) + 7) / 8;
+    uint64_t bits = (uint64_t)dtype_bits(dtype), size = (bits + 7) / 8;
     for (uint64_t i = 0; i < count; i++) {
-        if (memcmp((const char *)a + i * size, (const char *)b + i * size, size) == 0)
+        const uint8_t *p = (const uint8_t *)a + i * bits / 8, *q = (const uint8_t *)b + i * bits / 8;
+        if (bits < 8 ? ((*p ^ *q) >> i * bits % 8 & ((1u << bits) - 1)) == 0 : memcmp(p, q, size) == 0)
             continue;
         double x = dtype_is_float(dtype) ? elem_get_f64(dtype, a, i) : 0, y = dtype_is_float(dtype) ? elem_get_f64(dtype, b, i) : 0;
         *at = i;
