@@ -41,7 +41,7 @@ enum {
     IGATA_E_BUSY = 12,    /* the job still runs */
     IGATA_E_THREADS = 13, /* too many threads, or they cannot be started */
     IGATA_E_SIZE = 14,    /* a size is outside its range, or not what another input says */
-    IGATA_E_BOUND = 15,   /* a loop needs more trips than it was compiled for (--bound): outputs are what those it made gave */
+    IGATA_E_BOUND = 15,   /* a loop needs more trips, or a result more elements, than compiled for (--bound) */
     IGATA_STATUS_COUNT
 };
 const char *igata_status_text(igata_status status);

@@ -111,6 +111,8 @@ static void add_words(Listing *l, Text *text, const ArtStep *s)
             text_addf(text, ", if %%%s", word_of(l, s, &s->go));
         if (s->size)
             text_addf(text, " -> %s", l->entry->sizes[s->size - 1].name);
+    } else if (s->kind == ART_STEP_SIZE) {
+        text_addf(text, "%s = %%%s, at most %" PRId64, s->size ? l->entry->sizes[s->size - 1].name : "size", word_of(l, s, &s->trip), s->bound);
     } else if (s->kind == ART_STEP_NEXT && s->flags & ART_STEP_GO) {
         text_addf(text, "while %%%s", word_of(l, s, &s->go));
     } else {
@@ -125,7 +127,7 @@ static bool opens(const ArtStep *s)
 
 static bool closes(const ArtStep *s)
 {
-    return s->kind != ART_STEP_IF && s->kind != ART_STEP_LOOP;
+    return s->kind != ART_STEP_IF && s->kind != ART_STEP_LOOP && s->kind != ART_STEP_SIZE;
 }
 
 static void add_step(Listing *l, const ArtStep *s)
@@ -395,7 +397,7 @@ static void json_word(Listing *l, const char *key, const char *name)
 
 static void json_steps(Listing *l)
 {
-    static const char *const kind[] = {"if", "else", "end", "loop", "next"};
+    static const char *const kind[] = {"if", "else", "end", "loop", "next", "size"};
     text_add(&l->text, "\"steps\": [");
     for (uint32_t i = 0; i < l->body->n_steps; i++) {
         const ArtStep *s = &l->body->steps[i];
@@ -410,6 +412,8 @@ static void json_steps(Listing *l)
             if (s->bound < INT64_MAX)
                 text_addf(&l->text, ", \"bound\": %" PRId64, s->bound);
         }
+        if (s->kind == ART_STEP_SIZE)
+            text_addf(&l->text, ", \"bound\": %" PRId64, s->bound);
         if (s->size)
             json_word(l, "size", l->entry->sizes[s->size - 1].name);
         if (s->flags & ART_STEP_TRIP)

@@ -68,7 +68,7 @@
       } else if (step.kind === "if") {
         begin("if", "if " + number, step, ":" + step.text.slice(2), [step.go]);
         begin("arm", "then", step, "");
-      } else {
+      } else if (step.kind !== "size") {
         end(step);
         if (step.kind === "else") begin("arm", "else", step, "");
         if (step.kind === "end") end(step);

@@ -104,18 +104,18 @@ typedef struct ArtRecBuf {
 } ArtRecBuf;
 /* Steps of control lie between the phases of a body and nest: IF .. ELSE .. END, LOOP .. NEXT. Who leaves the straight way goes on
  * behind step `target`: an IF whose condition is false behind its ELSE, an ELSE behind its END, a LOOP that is not entered behind its
- * NEXT, a NEXT that goes round behind its LOOP. */
-typedef enum ArtStepKind { ART_STEP_IF, ART_STEP_ELSE, ART_STEP_END, ART_STEP_LOOP, ART_STEP_NEXT, ART_STEP_KINDS } ArtStepKind;
+ * NEXT, a NEXT that goes round behind its LOOP. A SIZE gives a symbol the value of the s64 at `trip`, cut to [0, bound]. */
+typedef enum ArtStepKind { ART_STEP_IF, ART_STEP_ELSE, ART_STEP_END, ART_STEP_LOOP, ART_STEP_NEXT, ART_STEP_SIZE, ART_STEP_KINDS } ArtStepKind;
 #define ART_STEP_GO 1u   /* LOOP, NEXT: goes on only if the bool at `go` is true */
 #define ART_STEP_TRIP 2u /* LOOP: at most as often as the s64 at `trip` says */
-#define ART_STEP_CUT 4u  /* LOOP: to need more trips than the bound is an error of node `node`, code ART_ERROR_STEPS */
+#define ART_STEP_CUT 4u  /* LOOP, SIZE: to need more than the bound is an error of node `node`, code ART_ERROR_STEPS */
 #define ART_ERROR_STEPS 2u
 typedef struct ArtRecStep {
     uint32_t kind, phase; /* goes before this phase of the body; ascending */
     uint32_t target, depth; /* depth: constructs around it */
     uint32_t flags, node;
-    uint32_t size, reserved;       /* LOOP: 0, or 1 + the symbol that the run finds here: trips begun, so trips at the end */
-    int64_t bound;                 /* LOOP: trips are never more */
+    uint32_t size, reserved;       /* LOOP: 0, or 1 + the symbol that the run finds here: trips begun, so trips at the end; SIZE: its own */
+    int64_t bound;                 /* LOOP: trips are never more; SIZE: the size is never more */
     ArtRecBuf counter, go, trip;   /* counter: s64 in the workspace, the trip as kernels see it; go: also the condition of an IF */
 } ArtRecStep;
 typedef struct ArtRecKernel {
@@ -289,6 +289,17 @@ static inline bool art_goes_round(const ArtWalk *w, const ArtRecStep *s, const A
     return goes;
 }
 
+/* The word of a SIZE becomes a size that kernels see. */
+static inline void art_find_size(const ArtRecStep *s, const ArtPlaces *p)
+{
+    int64_t size;
+    memcpy(&size, p->at(p->user, &s->trip), sizeof size);
+    if (size > s->bound && *p->error == 0)
+        *p->error = (uint64_t)s->node << 8 | ART_ERROR_STEPS;
+    if (s->size)
+        p->sizes[s->size - 1] = size < 0 ? 0 : size > s->bound ? s->bound : size;
+}
+
 /* Takes the steps that lie before `phase`: the phase to run now, that behind the last at the end. */
 static inline uint32_t art_walk(ArtWalk *w, const ArtRecStep *step, uint32_t n_steps, uint32_t phase, const ArtPlaces *p)
 {
@@ -312,6 +323,9 @@ static inline uint32_t art_walk(ArtWalk *w, const ArtRecStep *step, uint32_t n_s
         case ART_STEP_NEXT:
             w->count[s->depth]++;
             straight = !art_goes_round(w, s, to, s, p);
+            break;
+        case ART_STEP_SIZE:
+            art_find_size(s, p);
             break;
         default:
             break;
@@ -428,9 +442,9 @@ static inline bool art_check_steps(const ArtHeader *h, const ArtRecEntry *e, con
     uint32_t open[ART_MAX_DEPTH], depth = 0;
     for (uint32_t i = 0; i < body->n_steps; i++) {
         const ArtRecStep *s = &step[i];
-        bool begins = s->kind == ART_STEP_IF || s->kind == ART_STEP_LOOP;
+        bool begins = s->kind == ART_STEP_IF || s->kind == ART_STEP_LOOP, finds = s->kind == ART_STEP_SIZE;
         if (s->kind >= ART_STEP_KINDS || s->phase > body->n_phases || (i > 0 && s->phase < step[i - 1].phase) ||
-            s->target >= body->n_steps || (begins ? depth == ART_MAX_DEPTH || s->target <= i : depth == 0))
+            s->target >= body->n_steps || (begins ? depth == ART_MAX_DEPTH || s->target <= i : depth == 0 && !finds))
             return false;
         if ((s->kind == ART_STEP_IF || s->flags & ART_STEP_GO) && !art_check_word(h, e, body, &s->go, 1))
             return false;
@@ -439,9 +453,11 @@ static inline bool art_check_steps(const ArtHeader *h, const ArtRecEntry *e, con
         if (s->size && (s->size <= e->n_symbols || s->size - e->n_symbols > e->n_found ||
                         s->bound > ART_TABLE(h, sizes, ArtRecSize)[e->first_size + s->size - 1].hi))
             return false;
+        if (finds && (!(s->flags & ART_STEP_TRIP) || s->bound < 0))
+            return false;
         if (begins) {
             open[depth++] = i;
-        } else {
+        } else if (!finds) {
             const ArtRecStep *top = &step[open[depth - 1]];
             ArtStepKind first = s->kind == ART_STEP_NEXT ? ART_STEP_LOOP : s->kind == ART_STEP_END ? ART_STEP_ELSE : ART_STEP_IF;
             if (top->kind != (uint32_t)first || top->target != i || (s->kind == ART_STEP_NEXT && s->target != open[depth - 1]))

@@ -276,7 +276,7 @@ static const ArtStep *steps(Arena *arena, const Schedule *s)
 {
     static const ArtStepKind kind[] = {
         [STEP_IF] = ART_STEP_IF, [STEP_ELSE] = ART_STEP_ELSE, [STEP_END] = ART_STEP_END,
-        [STEP_LOOP] = ART_STEP_LOOP, [STEP_NEXT] = ART_STEP_NEXT,
+        [STEP_LOOP] = ART_STEP_LOOP, [STEP_NEXT] = ART_STEP_NEXT, [STEP_SIZE] = ART_STEP_SIZE,
     };
     ArtStep *list = ARENA_ARRAY(arena, ArtStep, s->steps.len + 1);
     for (uint32_t i = 0; i < s->steps.len; i++) {

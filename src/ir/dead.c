@@ -38,6 +38,8 @@ static bool lacks_sym(void *user, const Dim *dim)
 
 bool node_finds(const Node *node, const Sym *sym)
 {
+    if (node->op == OP_found)
+        return dim_as_sym(node_attr(node, AN_size)->u.dim) == sym;
     Mention m = {node->parent->module->ctx, sym, false};
     bool gives = false;
     for (uint32_t i = 0; i < node->n_out; i++)
@@ -71,10 +73,13 @@ static bool need_dim(void *user, const Dim *dim)
     return true;
 }
 
+/* `found` is pinned for those who merge or evaluate nodes; it is needed where its size is. */
+static bool is_pinned(const Node *node) { return op_info[node->op].traits & OT_PINNED && node->op != OP_found; }
+
 static bool has_pinned(const Region *region)
 {
     REGION_FOREACH(node, region) {
-        if (op_info[node->op].traits & OT_PINNED && node != region->last)
+        if (is_pinned(node) && node != region->last)
             return true;
         for (uint32_t r = 0; r < node->n_region; r++)
             if (has_pinned(node->region[r]))
@@ -85,7 +90,7 @@ static bool has_pinned(const Region *region)
 
 static bool is_dead(const Node *node)
 {
-    if (op_info[node->op].traits & OT_PINNED)
+    if (is_pinned(node))
         return false;
     for (uint32_t i = 0; i < node->n_out; i++)
         if (node->out[i].uses)
@@ -121,7 +126,8 @@ static void sweep(Sweep *s, Region *region)
         }
         for (uint32_t r = 0; r < node->n_region; r++)
             sweep(s, node->region[r]);
-        attrs_all_dims(node->attr, need_dim, s);
+        if (node->op != OP_found)
+            attrs_all_dims(node->attr, need_dim, s);
     }
     s->first = around;
 }

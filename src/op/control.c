@@ -22,6 +22,18 @@ bool shape_check(ShapeArgs *args)
     return sh_scalar(args, 0, DS_BOOL);
 }
 
+/* The symbol may have been replaced by its bound. */
+bool shape_found(ShapeArgs *args)
+{
+    const Dim *size = sh_attr(args, AN_size)->u.dim;
+    const Sym *sym = dim_as_sym(size);
+    if (!(sym ? sym->unbacked : dim_is_const(size, NULL)))
+        return sh_bad_attr(args, AN_size, "only the size of an unbacked symbol can be found");
+    if (args->in[0]->kind != TY_TENSOR || args->in[0]->dtype != DT_S64)
+        return sh_bad_shape(args, "a found size must be a scalar s64");
+    return sh_scalar(args, 0, DS_INT);
+}
+
 bool shape_if(ShapeArgs *args)
 {
     for (uint32_t i = 1; i < args->n_in; i++)

@@ -31,6 +31,20 @@ bool eval_check(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
     return true;
 }
 
+bool eval_found(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
+{
+    (void)out;
+    const Dim *size = node_attr(node, AN_size)->u.dim;
+    int64_t value = eval_index(in[0], 0), lo, hi;
+    dim_range(size, &lo, &hi);
+    if (value > hi)
+        eval_error(ec, node, EVAL_ERR_STEPS);
+    value = value < 0 ? 0 : value > hi ? hi : value;
+    if (dim_as_sym(size))
+        map_set(((EvalScope *)ec->driver)->syms, dim_as_sym(size)->id, (void *)(intptr_t)(value + 1));
+    return true;
+}
+
 bool eval_if(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
 {
     if (!ec->run_region)

@@ -223,6 +223,15 @@ static bool group_has_kind(const Group *g, OpKind kind)
     return false;
 }
 
+/* Whether a node between the two finds a size: what comes behind it may be of that size without reading a value of it. */
+static bool size_is_found_between(const Fuse *f, const Node *anchor, const Node *node)
+{
+    const Node *at = f->s->n_syms > f->s->n_told ? anchor->next : node;
+    while (at && at != node && !sched_found_size(at))
+        at = at->next;
+    return at != node;
+}
+
 static bool may_join(Fuse *f, const Group *g, const Node *node, uint32_t row_axes)
 {
     const Node *anchor = g->nodes.data[0];
@@ -255,7 +264,7 @@ static bool may_join(Fuse *f, const Group *g, const Node *node, uint32_t row_axe
     } else {
         return false;
     }
-    return joining_keeps_acyclic(f, g, node);
+    return joining_keeps_acyclic(f, g, node) && !size_is_found_between(f, anchor, node);
 }
 
 static void join(Fuse *f, Group *g, Node *node)
@@ -638,15 +647,23 @@ static void emit_if(Fuse *f, const Node *node, bool fused)
     f->s->steps.data[middle].target = f->s->steps.data[end].target = end;
 }
 
+/* 1 + number of the symbol whose value the node finds, or 0. */
+static uint32_t number_of_size(const Schedule *s, const Node *node)
+{
+    const Sym *size = sched_found_size(node);
+    for (uint32_t i = 0; size && i < s->n_syms; i++)
+        if (s->syms[i] == size)
+            return i + 1;
+    return 0;
+}
+
 static void emit_loop(Fuse *f, const Node *node, bool fused)
 {
     const Region *body = node->region[0];
     bool fixed;
     Step step = {STEP_LOOP, .node = node};
-    const Sym *size = sched_found_size(node);
     step.bound = control_trips(node, &fixed, &step.cut);
-    for (uint32_t i = 0; i < f->s->n_syms && !step.size; i++)
-        step.size = f->s->syms[i] == size ? i + 1 : 0;
+    step.size = number_of_size(f->s, node);
     step.counter = sched_storage_add(f->s, body->params.data[0]);
     step.go = control_word(f->s, node->in[1].val);
     step.trip = control_word(f->s, node->in[0].val);
@@ -659,8 +676,21 @@ static void emit_loop(Fuse *f, const Node *node, bool fused)
     f->s->steps.data[first].target = next;
 }
 
+static void emit_found(Fuse *f, const Node *node)
+{
+    Step step = {STEP_SIZE, .node = node, .trip = control_word(f->s, ir_in(node, 0)), .size = number_of_size(f->s, node), .cut = true};
+    int64_t low;
+    dim_range(node_attr(node, AN_size)->u.dim, &low, &step.bound);
+    step.target = f->s->steps.len;
+    add_step(f, step);
+}
+
 static void emit_control(Fuse *f, const Node *node, bool fused)
 {
+    if (control_is_found(node)) {
+        emit_found(f, node);
+        return;
+    }
     if (!control_is_ready(f->s, node))
         return;
     if (node->op == OP_loop) /* op-switch: structure */
@@ -729,7 +759,7 @@ static void group_region(Fuse *f, Region *body, bool fused)
     s->groups.len = first;
     for (uint32_t i = 0; i < order.len; i++) {
         Group *g = order.data[i];
-        if (g->nodes.data[0]->n_region) {
+        if (op_info[g->nodes.data[0]->op].kind == OK_CONTROL) {
             emit_control(f, g->nodes.data[0], fused);
             continue;
         }

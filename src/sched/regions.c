@@ -169,6 +169,8 @@ void control_add_copies(Schedule *s, Region *body)
             add_loop_copies(s, node);
         else if (is_if(node))
             add_if_copies(s, node);
+        else if (control_is_found(node) && (is_known(ir_in(node, 0)) || has_no_place(ir_in(node, 0))))
+            copy_operand(s, node, 0); /* a word that a step reads */
         for (uint32_t r = 0; r < node->n_region; r++)
             control_add_copies(s, node->region[r]);
     }
@@ -282,8 +284,12 @@ static bool was_found(const Node *loop, const Sym *sym)
     return false;
 }
 
+bool control_is_found(const Node *node) { return node->op == OP_found; } /* op-switch: structure */
+
 const Sym *sched_found_size(const Node *node)
 {
+    if (control_is_found(node))
+        return dim_as_sym(node_attr(node, AN_size)->u.dim);
     const Sym *sym = stacked_size(node);
     return sym && !was_found(node, sym) ? sym : NULL;
 }

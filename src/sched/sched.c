@@ -286,7 +286,7 @@ static void print_storages(Text *text, const char *what, Storage *const *st, uin
 
 static void print_steps(Text *text, const Schedule *s)
 {
-    static const char *const kind[] = {"if", "else", "end", "loop", "next"};
+    static const char *const kind[] = {"if", "else", "end", "loop", "next", "size"};
     for (uint32_t i = 0; i < s->steps.len; i++) {
         const Step *step = &s->steps.data[i];
         text_addf(text, "step %u: before group %u, %s", i, step->group, kind[step->kind]);
@@ -296,9 +296,11 @@ static void print_steps(Text *text, const Schedule *s)
             text_addf(text, " %%%s < %" PRId64, step->counter->name, step->bound);
             if (step->trip)
                 text_addf(text, ", %%%s", step->trip->name);
-            if (step->size)
-                text_addf(text, " -> %s", s->syms[step->size - 1]->name);
+        } else if (step->kind == STEP_SIZE) {
+            text_addf(text, " %%%s <= %" PRId64, step->trip->name, step->bound);
         }
+        if (step->size)
+            text_addf(text, " -> %s", s->syms[step->size - 1]->name);
         text_addf(text, ", else behind step %u\n", step->target);
     }
 }

@@ -66,16 +66,16 @@ typedef struct Phase {
     const char *arith; /* arithmetic class */
 } Phase;
 
-/* A step of control (art/format.h): a branch or a loop around kernels. */
-typedef enum StepKind { STEP_IF, STEP_ELSE, STEP_END, STEP_LOOP, STEP_NEXT } StepKind;
+/* A step of control (art/format.h): a branch or a loop around kernels, or a word that becomes a size. */
+typedef enum StepKind { STEP_IF, STEP_ELSE, STEP_END, STEP_LOOP, STEP_NEXT, STEP_SIZE } StepKind;
 typedef struct Step {
     StepKind kind;
-    const Node *node;       /* if or loop */
+    const Node *node;       /* if, loop or found */
     uint32_t group;         /* goes before this one */
     uint32_t target, depth; /* the step it leads behind; constructs around it */
     Storage *counter, *go, *trip; /* NULL: none */
-    uint32_t size;          /* 0, or 1 + number of the symbol that the trips of the loop are */
-    int64_t bound;          /* of trips */
+    uint32_t size;          /* 0, or 1 + number of the symbol that the trips of the loop, or the word `trip`, are */
+    int64_t bound;          /* of trips, or of the word */
     bool cut;               /* to need more is an error */
 } Step;
 
@@ -99,7 +99,7 @@ struct Schedule {
     uint64_t peak_bytes, lower_bound_bytes;
 };
 
-/* The symbol that a loop's trips give a value: the first size of what it stacks. NULL: it has another size, or is no loop. */
+/* The symbol to which the node gives a value: of `found`, or the trips of a loop, the first size of what it stacks. NULL: none. */
 const Sym *sched_found_size(const Node *node);
 /* An entry function, composites expanded; a size is a number or an expression of symbols that the inputs' sizes have, or that loops
  * before it find. The module must outlive the schedule. */

@@ -32,6 +32,7 @@ const Val *control_origin(const Val *val, const Val **counter);
 const Val *control_stack(const Node *copy);
 /* Copies that come last in a trip: values for the next one, and elements of stacks. */
 bool control_is_last(const Node *node);
+bool control_is_found(const Node *node); /* gives a size to a symbol: a step without a kernel */
 /* Reports loops that cannot be compiled. */
 bool control_is_ready(Schedule *s, const Node *node);
 bool control_is_true(const Val *val); /* known to be; absent: true */

@@ -23,8 +23,9 @@ static const Dim *dim_of(OpText *f, const char *text)
     if (!*end)
         return dim_const(f->ctx, number);
     const char *star = strchr(text, '*');
-    const Dim *sym = dim_sym(f->ctx, module_sym(f->module, str_intern(f->ctx, star ? star + 1 : text), 1, 4096));
-    return star ? dim_mul(f->ctx, sym, dim_const(f->ctx, number)) : sym;
+    Sym *sym = module_sym(f->module, str_intern(f->ctx, star ? star + 1 : text), 1, 4096);
+    sym->unbacked = sym->name[0] == 'u';
+    return star ? dim_mul(f->ctx, dim_sym(f->ctx, sym), dim_const(f->ctx, number)) : dim_sym(f->ctx, sym);
 }
 
 uint32_t op_text_split(OpText *f, const char *text, char separator, char **parts)

@@ -176,6 +176,31 @@ static const Case cases[] = {
      "  %l6 = loop %n, _, %l5 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t6 = const {weight=@yes} : bool[] yield %t6, %q }\n"
      "  %l7 = loop %n, _, %l6 {n_carried=1, n_scanned=0} : f32[3] { (%i : s64[], %p : f32[3]) %q = tanh %p : f32[3] %t7 = const {weight=@yes} : bool[] yield %t7, %q }\n"
      "  yield %l7\n}\n"},
+    /* values become sizes: an input, a constant, one that a region computes, one whose kernel would take in a later node that needs the size */
+    {"values",
+     "sym u0 in [0, 7] unbacked\nsym u1 in [0, 5] unbacked\nsym u2 in [0, 6] unbacked\nsym u3 in [0, 6] unbacked\nsym u4 in [0, 9] unbacked\n"
+     "weight @yes : bool[] = [true]\nweight @two : s64[] = [2]\nweight @six : s64[] = [6]\nweight @zero : f32[1,1] = [0]\n"
+     "weight @w : f32[3,4] = [0.1, -0.2, 0.3, 0.1, 0.5, -0.1, 0.2, 0.1, -0.1, 0.2, 0.3, 0.4]\n"
+     "entry func @main(%n : s64[] \"n\", %go : bool[] \"go\", %x : f32[7,3] \"x\") -> (\"a\", \"b\", \"c\", \"d\", \"m\", \"y\", \"t\", \"z\", \"k\", \"l\", \"i\") {\n"
+     "  %w = const {weight=@w} : f32[3,4] %two = const {weight=@two} : s64[] %six = const {weight=@six} : s64[] %zero = const {weight=@zero} : f32[1,1]\n"
+     "  found %n {size=u0}\n  found %two {size=u1}\n"
+     "  %a = slice %x {start=[0,0], size=[u0,3], step=[1,1]} : f32[u0,3]\n"
+     "  %b = slice %x {start=[1,0], size=[u1,3], step=[1,1]} : f32[u1,3]\n"
+     "  %c = concat %a, %b {axis=0} : f32[u0 + u1,3]\n"
+     "  %d = dot %x, %w {lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]} : f32[7,4]\n"
+     "  %on = lt %zero, %d : bool[7,4] %ones = cast %on {dtype=s64} : s64[7,4] %sum = reduce %ones {axes=[0,1], kind=\"sum\"} : s64[1,1]\n"
+     "  %sum0 = reshape %sum {shape=[]} : s64[] %part = mod %sum0, %six : s64[]\n"
+     "  found %part {size=u2}\n"
+     "  %v = dimval {dim=u2 + 1} : s64[] %vf = cast %v {dtype=f32} : f32[] %v2 = reshape %vf {shape=[1,1]} : f32[1,1] %m = mul %d, %v2 : f32[7,4]\n"
+     "  %y = slice %m {start=[0,0], size=[u2,4], step=[1,1]} : f32[u2,4] %t = tanh %y : f32[u2,4]\n"
+     "  %z = reduce %y {axes=[0], kind=\"sum\"} : f32[1,4] %k = iota {dtype=s64, shape=[u2], axis=0} : s64[u2]\n"
+     "  %l = loop %n, _, %z, %m {n_carried=1, n_scanned=0} : f32[1,4] { (%i : s64[], %s : f32[1,4], %q : f32[7,4])\n"
+     "    found %i {size=u3} %r = slice %q {start=[0,0], size=[u3,4], step=[1,1]} : f32[u3,4] %e = reduce %r {axes=[0], kind=\"sum\"} : f32[1,4]\n"
+     "    %o = add %e, %s : f32[1,4] %yes = const {weight=@yes} : bool[] yield %yes, %o }\n"
+     "  %i = if %go, %n, %m : f32[1,4] { (%g : s64[], %q : f32[7,4]) found %g {size=u4} %j = iota {dtype=f32, shape=[u4,4], axis=0} : f32[u4,4]\n"
+     "    %e = reduce %j {axes=[0], kind=\"sum\"} : f32[1,4] yield %e }\n"
+     "  { (%g : s64[], %q : f32[7,4]) %e = reduce %q {axes=[0], kind=\"max\"} : f32[1,4] yield %e }\n"
+     "  yield %a, %b, %c, %d, %m, %y, %t, %z, %k, %l, %i\n}\n"},
 };
 /* clang-format on */
 
@@ -480,6 +505,22 @@ static void test_steps(void **state)
     bad[0].size = 2;
     bad[0].bound = 10;
     assert_false(accepts(bad, 5));
+    const ArtRecStep size = {.kind = ART_STEP_SIZE, .phase = 2, .target = 0, .flags = ART_STEP_TRIP, .size = 2, .bound = 9};
+    assert_true(accepts(&size, 1));
+    bad[0] = size;
+    bad[0].flags = 0; /* of no word */
+    assert_false(accepts(bad, 1));
+    bad[0] = size;
+    bad[0].bound = -1;
+    assert_false(accepts(bad, 1));
+    bad[0].bound = 10;
+    assert_false(accepts(bad, 1));
+    bad[0] = size;
+    bad[0].trip.offset = 60;
+    assert_false(accepts(bad, 1));
+    bad[0] = size;
+    bad[0].target = 1;
+    assert_false(accepts(bad, 1));
 }
 
 int main(void)

@@ -117,6 +117,8 @@ static const Row rows[] = {
     {OP_scatter_nd, "f32[3,4] s64[7,1] f32[7,4]", "combine=none", "f32[3,4]"}, {OP_scatter_nd, "f32[3,4] s64[7,1] f32[7]", "combine=none", "!op_shape"},
     {OP_topk, "f32[3,9]", "axis=1 size=4 kind=max", "f32[3,4] s64[3,4]"}, {OP_topk, "f32[3,9]", "axis=1 size=10 kind=max", "!op_attr"},
     {OP_yield, "f32[3] s64[]", "", ""}, {OP_yield, "f32[3] -", "", "!op_shape"},
+    {OP_found, "s64[]", "size=u7", ""}, {OP_found, "s64[]", "size=3", ""}, {OP_found, "s64[]", "size=2*u7", "!op_attr"},
+    {OP_found, "s64[]", "size=N", "!op_attr"}, {OP_found, "s32[]", "size=u7", "!op_shape"}, {OP_found, "s64[1]", "size=u7", "!op_shape"},
     {OP_check, "bool[]", "code=7", ""}, {OP_check, "bool[1]", "code=7", "!op_shape"}, {OP_check, "bool[]", "code=0", "!op_attr"},
     {OP_if, "bool[] f32[2]", "", ""}, {OP_if, "bool[1] f32[2]", "", "!op_shape"}, {OP_if, "s64[] f32[2]", "", "!op_dtype"},
     {OP_loop, "s64[] -", "n_carried=0 n_scanned=0", ""}, {OP_loop, "s64[1] -", "n_carried=0 n_scanned=0", "!op_shape"},
