@@ -306,6 +306,7 @@ bool node_dim_in(const OnnxNode *n, uint32_t i, const char *what, const Dim **di
 /* The same as numbers; more than 64 elements are read from a constant. */
 bool node_ints_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const int64_t **values);
 bool node_scalar_f64(const OnnxNode *n, uint32_t i, const char *what, double *value); /* a constant of one element */
+bool node_folds_to(const OnnxNode *n, const Val *val, int64_t *value); /* an integer that the graph computes from constants */
 /* A list of up to 4096 numbers that the graph computes from constants. */
 bool node_floats_in(const OnnxNode *n, uint32_t i, const char *what, uint32_t *count, const double **values);
 Val *node_const(const OnnxNode *n, DType dtype, uint32_t rank, const int64_t *dims, const double *values);
@@ -336,6 +337,17 @@ typedef struct ValList {
 Val *onnx_list_make(OnnxNode *n, const Type *type, Val *const *items, uint32_t count); /* a stand-in; see there */
 bool onnx_takes_lists(ImportFn *import);
 Val *onnx_with_axis(OnnxNode *n, Val *x, uint32_t axis); /* of size 1, new */
+
+/* A size that only the run knows, at most that of `bound` (NULL: no bound is known). */
+const Dim *onnx_unbacked_dim(OnnxNode *n, const Dim *bound);
+/* The value of a scalar s64, cut to [0, most], as a size: a number if it is known now, else the run finds it. NULL after reporting. */
+const Dim *onnx_found_size(OnnxNode *n, Val *count, const Dim *most);
+Val *onnx_size_value(OnnxNode *n, const Dim *dim); /* s64 scalar */
+/* Kernels clamp indices, so an axis that is indexed has an element. One that may have none gets one more, and indices of the model become
+ * what they are for `size` (s64, broadcast): counted from the front, and outside of the longer axis as well if outside. */
+bool onnx_may_be_empty(const Dim *size);
+Val *onnx_not_empty(OnnxNode *n, Val *data, uint32_t axis);
+Val *onnx_index_inside(OnnxNode *n, Val *index, Val *size);
 
 /* onnx_fold.c */
 enum FoldKindOnnx { FOLD_OF_CONV, FOLD_OF_CONV_TRANSPOSE, FOLD_OF_GEMM };

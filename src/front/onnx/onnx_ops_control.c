@@ -247,58 +247,131 @@ static bool only_sizes_are_wrong(const Context *ctx, uint32_t from)
     return true;
 }
 
-bool import_if(OnnxNode *n)
+/* An axis of a result of If whose branches give it different sizes: they yield the value padded to the most of both, and their sizes. */
+typedef struct Join {
+    uint32_t out, axis;
+    int64_t most;
+} Join;
+typedef struct IfArgs {
+    const GraphProto *graph[2];
+    Val *cond;
+    Captures captures;
+    uint32_t n_operands;
+    VEC(Join) joins;
+} IfArgs;
+static const char *const branch_names[2] = {"then_branch", "else_branch"};
+
+/* Notes where the types differ; false if they differ in more than sizes with bounds. */
+static bool note_joins(OnnxNode *n, IfArgs *a, uint32_t out, const Type *x, const Type *y)
 {
-    static const char *const attrs[2] = {"then_branch", "else_branch"};
-    const GraphProto *graphs[2] = {na_find(n, attrs[0])->g, na_find(n, attrs[1])->g};
-    Captures captures = {0};
-    int64_t known;
-    Val *cond = condition(n, n->in[0]);
-    if (!cond)
+    int64_t low, most[2];
+    if (x->dtype != y->dtype || x->rank != y->rank)
         return false;
-    for (uint32_t i = 0; i < 2; i++)
-        if (graphs[i]->output.len != n->n_out || graphs[i]->input.len)
-            return node_bad(n, "If has %u outputs, its %s has %u and %u inputs", n->n_out, attrs[i], graphs[i]->output.len,
-                            graphs[i]->input.len);
-    if (op_const_value(cond, &known)) {
-        uint32_t taken = known ? 0 : 1;
-        collect(n, &graphs[taken], 1, &captures);
-        return inline_branch(n, graphs[taken], attrs[taken], &captures);
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        dim_range(x->dim[axis], &low, &most[0]);
+        dim_range(y->dim[axis], &low, &most[1]);
+        Join join = {out, axis, most[0] < most[1] ? most[1] : most[0]};
+        if (x->dim[axis] == y->dim[axis])
+            continue;
+        if (join.most >= INT32_MAX)
+            return false;
+        vec_push(n->im->arena, &a->joins, join);
     }
-    collect(n, graphs, 2, &captures);
-    if (!captures_are_tensors(n, &captures))
-        return node_unknown(n, 0, "the condition");
-    uint32_t operands = operands_of(&captures);
-    Val **in = ARENA_ARRAY(n->im->arena, Val *, operands + 1);
-    const Type **types = ARENA_ARRAY(n->im->arena, const Type *, n->n_out + 1);
-    in[0] = cond;
-    for (uint32_t i = 0; i < operands; i++)
-        in[i + 1] = captures.data[i].outer;
-    for (uint32_t i = 0; i < n->n_out; i++)
-        types[i] = cond->type; /* until the branches are known */
-    Node *node = ir_emit(n->b, OP_if, in, operands + 1, attrs_make(n->ctx, NULL, 0), types, n->n_out);
-    bool good = true, fits = true;
-    uint32_t errors = diag_count(n->ctx);
+    return true;
+}
+
+static void pad_joined(OnnxNode *n, const IfArgs *a, Builder *b, Val **vals)
+{
+    for (uint32_t j = 0; j < a->joins.len; j++) {
+        const Join *join = &a->joins.data[j];
+        Val *x = vals[join->out];
+        const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK];
+        int64_t interior[IR_MAX_RANK] = {0};
+        AttrVal size = attr_dim(x->type->dim[join->axis]);
+        for (uint32_t axis = 0; axis < x->type->rank; axis++)
+            lo[axis] = hi[axis] = dim_const(n->ctx, 0);
+        hi[join->axis] = dim_sub(n->ctx, dim_const(n->ctx, join->most), size.u.dim);
+        AttrVal attrs[3] = {attr_dims(lo, x->type->rank), attr_dims(hi, x->type->rank), attr_ints(interior, x->type->rank)};
+        Val *in[2] = {x, dtype_is_float(x->type->dtype) ? op_const_f64(b, x->type->dtype, 0) : op_const_s64(b, x->type->dtype, 0)};
+        vals[join->out] = op_emit(b, OP_pad, in, 2, attrs, 3);
+        vals[n->n_out + j] = op_emit(b, OP_dimval, NULL, 0, &size, 1);
+    }
+}
+
+/* The node with its branches. *fits: false if a type or a size in them is wrong; *again: joins were noted, so nothing was made. */
+static bool emit_if(OnnxNode *n, IfArgs *a, bool *fits, bool *again)
+{
+    uint32_t count = n->n_out + a->joins.len;
+    bool good = true, joined = a->joins.len > 0;
+    Val **in = ARENA_ARRAY(n->im->arena, Val *, a->n_operands + 1);
+    const Type **types = ARENA_ARRAY(n->im->arena, const Type *, count + 1);
+    in[0] = a->cond;
+    for (uint32_t i = 0; i < a->n_operands; i++)
+        in[i + 1] = a->captures.data[i].outer;
+    for (uint32_t i = 0; i < count; i++)
+        types[i] = a->cond->type; /* until the branches are known */
+    Node *node = ir_emit(n->b, OP_if, in, a->n_operands + 1, attrs_make(n->ctx, NULL, 0), types, count);
     for (uint32_t r = 0; r < 2; r++) {
         Region *region = ir_add_region(node);
-        Body body = open_body(n, graphs[r], region, attrs[r]);
-        bind_captures(n, &body, region, &captures, operands);
+        Body body = open_body(n, a->graph[r], region, branch_names[r]);
+        Val **vals = ARENA_ARRAY(n->im->arena, Val *, count + 1);
+        bind_captures(n, &body, region, &a->captures, a->n_operands);
         good &= run_body(n, &body);
-        fits &= good;
+        *fits &= good;
         for (uint32_t i = 0; good && i < n->n_out; i++) {
-            if (body.out[i]->type->kind != TY_TENSOR)
-                good = node_bad(n, "output %u of If is a sequence or an optional, and its condition is not known", i);
-            else if (r == 0)
-                types[i] = body.out[i]->type;
-            else if (types[i] != body.out[i]->type)
-                fits = types[i]->dtype != body.out[i]->type->dtype, good = node_bad(n, "output %u of If is %s in one branch and %s in the other", i, type_text(n, types[i]),
-                                type_text(n, body.out[i]->type));
-            n->out[i] = ir_out(node, i);
-            n->out[i]->type = types[i];
+            vals[i] = body.out[i];
+            if (vals[i]->type->kind != TY_TENSOR)
+                return node_bad(n, "output %u of If is a sequence or an optional, and its condition is not known", i);
         }
-        if (good)
-            end_body(&body, body.out, n->n_out);
+        if (!good)
+            continue;
+        pad_joined(n, a, &body.scope->b, vals);
+        for (uint32_t i = 0; i < count; i++) {
+            if (r && types[i] != vals[i]->type && (joined || !note_joins(n, a, i, types[i], vals[i]->type))) {
+                *fits = types[i]->dtype != vals[i]->type->dtype;
+                return node_bad(n, "output %u of If is %s in one branch and %s in the other", i, type_text(n, types[i]),
+                                type_text(n, vals[i]->type));
+            }
+            types[i] = node->out[i].type = vals[i]->type;
+        }
+        end_body(&body, vals, count);
     }
+    *again = good && !joined && a->joins.len;
+    if (*again)
+        ir_erase(node);
+    for (uint32_t i = 0; good && !*again && i < n->n_out; i++)
+        n->out[i] = ir_out(node, i);
+    for (uint32_t j = 0; good && joined && j < a->joins.len; j++) {
+        const Join *join = &a->joins.data[j];
+        const Dim *size = onnx_found_size(n, ir_out(node, n->n_out + j), dim_const(n->ctx, join->most));
+        Val **out = &n->out[join->out];
+        good = size && (*out = op_slice_axis(n->b, *out, join->axis, dim_const(n->ctx, 0), size, 1));
+    }
+    return good;
+}
+
+bool import_if(OnnxNode *n)
+{
+    IfArgs a = {.graph = {na_find(n, branch_names[0])->g, na_find(n, branch_names[1])->g}, .cond = condition(n, n->in[0])};
+    int64_t known;
+    if (!a.cond)
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (a.graph[i]->output.len != n->n_out || a.graph[i]->input.len)
+            return node_bad(n, "If has %u outputs, its %s has %u and %u inputs", n->n_out, branch_names[i], a.graph[i]->output.len,
+                            a.graph[i]->input.len);
+    if (op_const_value(a.cond, &known)) {
+        uint32_t taken = known ? 0 : 1;
+        collect(n, &a.graph[taken], 1, &a.captures);
+        return inline_branch(n, a.graph[taken], branch_names[taken], &a.captures);
+    }
+    collect(n, a.graph, 2, &a.captures);
+    if (!captures_are_tensors(n, &a.captures))
+        return node_unknown(n, 0, "the condition");
+    a.n_operands = operands_of(&a.captures);
+    bool fits = true, again = false;
+    uint32_t errors = diag_count(n->ctx);
+    bool good = emit_if(n, &a, &fits, &again) && (!again || emit_if(n, &a, &fits, &again));
     if (!fits && only_sizes_are_wrong(n->ctx, errors))
         node_unknown(n, 0, "the condition, of which one side does not fit the sizes,");
     return good;
@@ -335,14 +408,13 @@ static const Type *with_first(Context *ctx, const Dim *first, const Type *type)
     return type_tensor(ctx, type->dtype, type->rank + 1, dims);
 }
 
-/* The names that unbacked_dim gives: u0, u1, .. */
+/* The names that onnx_unbacked_dim gives: u0, u1, .. */
 bool front_may_name(Str symbol)
 {
     return symbol[0] == 'u' && symbol[1] && symbol[1 + strspn(symbol + 1, "0123456789")] == '\0';
 }
 
-/* A size that only the run knows. */
-static const Dim *unbacked_dim(OnnxNode *n, const Dim *bound)
+const Dim *onnx_unbacked_dim(OnnxNode *n, const Dim *bound)
 {
     Str name;
     int64_t low, high = INT32_MAX;
@@ -399,7 +471,7 @@ static bool finish_loop(OnnxNode *n, LoopArgs *l, Body *body, Node *node, Val **
         yields[0] = op_reshape(b, yields[0], 0, NULL);
     }
     bool full = !l->go && op_const_value(yields[0], &go) && go;
-    const Dim *steps = full && l->steps ? l->steps : l->n_stacked ? unbacked_dim(n, l->steps) : NULL;
+    const Dim *steps = full && l->steps ? l->steps : l->n_stacked ? onnx_unbacked_dim(n, l->steps) : NULL;
     for (uint32_t k = 0; k < count; k++) {
         Val *val = yields[k + 1] = body->out[first + k];
         if (val->type->kind != TY_TENSOR)

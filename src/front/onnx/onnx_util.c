@@ -103,6 +103,14 @@ static Tensor *fold(const OnnxNode *n, const Val *val)
     return fold_value(n, val, &budget);
 }
 
+bool node_folds_to(const OnnxNode *n, const Val *val, int64_t *value)
+{
+    const Tensor *t = fold(n, val);
+    if (t)
+        *value = elem_get_s64(t->store, t->data, 0);
+    return t != NULL;
+}
+
 /* A diagnostic of its own: who has the inputs' values can import again with ImportOptions.values. */
 bool node_unknown(const OnnxNode *n, uint32_t i, const char *what)
 {

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Importers of operators whose results have as many elements as values say: the number is computed like any value, `found` makes a
+ * size of it, and slices of buffers for the most that there can be have that size.
+ */
+#include "front/onnx/onnx_int.h"
+
+const Dim *onnx_found_size(OnnxNode *n, Val *count, const Dim *most)
+{
+    int64_t value, lo, hi;
+    uint32_t known;
+    if (!count)
+        return NULL;
+    const Dim *const *dims = op_content(count, &known);
+    dim_range(most, &lo, &hi);
+    if (known == 1)
+        return dim_min(n->ctx, dim_max(n->ctx, dims[0], dim_const(n->ctx, 0)), most);
+    if (node_folds_to(n, count, &value))
+        return dim_const(n->ctx, value < 0 ? 0 : value > hi ? hi : value);
+    for (const Use *use = count->uses; use; use = use->next) /* the same number is the same size */
+        if (use->user->op == OP_found && use->user->parent == n->b->region)
+            return attrs_get(OP_found, use->user->attr, AN_size)->u.dim;
+    AttrVal attr = attr_dim(onnx_unbacked_dim(n, most));
+    return op_emit(n->b, OP_found, &count, 1, &attr, 1) ? attr.u.dim : NULL;
+}
+
+Val *onnx_size_value(OnnxNode *n, const Dim *dim)
+{
+    AttrVal attr = attr_dim(dim);
+    return op_emit(n->b, OP_dimval, NULL, 0, &attr, 1);
+}
+
+/* 0, 1, .. */
+static Val *counting(OnnxNode *n, const Dim *size)
+{
+    AttrVal attrs[3] = {attr_dtype(DT_S64), attr_dims(&size, 1), attr_int(0)};
+    return op_emit(n->b, OP_iota, NULL, 0, attrs, 3);
+}
+
+/* The positions of what is true in mask, bool[N], ascending: s64[size], and the size is found. Each true element knows its place from
+ * the sum of those up to it; all others go to a place behind, which the slice leaves out. */
+static Val *positions_of(OnnxNode *n, Val *mask)
+{
+    Context *c = n->ctx;
+    int64_t axis = 0;
+    if (!mask)
+        return NULL;
+    const Dim *all = mask->type->dim[0], *one = dim_const(c, 1);
+    AttrVal sum[4] = {attr_int(0), attr_str(c, "sum"), attr_bool(false), attr_bool(false)}, put[2] = {attr_int(0), attr_str(c, "none")};
+    Val *ones = op_cast_to(n->b, mask, DT_S64), *total = op_reduce(n->b, ones, "sum", &axis, 1);
+    const Dim *size = onnx_found_size(n, total ? node_scalar(n, total) : NULL, all);
+    if (!size)
+        return NULL;
+    const Dim *most = dim_max(c, all, size), *room = dim_add(c, most, one);
+    AttrVal last = attr_dim(most);
+    Val *place = op_binary(n->b, OP_sub, op_emit(n->b, OP_cumulate, &ones, 1, sum, 4), op_const_s64(n->b, DT_S64, 1));
+    place = op_select(n->b, mask, place, op_emit(n->b, OP_dimval, NULL, 0, &last, 1));
+    Val *in[3] = {op_broadcast(n->b, op_const_s64(n->b, DT_S64, 0), 1, &room), place, counting(n, all)};
+    Val *at = place && in[0] && in[2] ? op_emit(n->b, OP_scatter_elements, in, 3, put, 2) : NULL;
+    return at ? op_slice_axis(n->b, at, 0, dim_const(c, 0), size, 1) : NULL;
+}
+
+static Val *flattened(OnnxNode *n, Val *x)
+{
+    const Dim *size = dim_product(n->ctx, x->type->dim, x->type->rank);
+    return op_reshape(n->b, x, 1, &size);
+}
+
+static Val *sizes_as_column(OnnxNode *n, const Dim *const *dims, uint32_t count)
+{
+    const int64_t one = 1, column[2] = {count, 1};
+    Val *part[IR_MAX_RANK];
+    for (uint32_t i = 0; i < count; i++) {
+        AttrVal attr = attr_dim(dims[i]);
+        part[i] = op_reshape_s64(n->b, op_emit(n->b, OP_dimval, NULL, 0, &attr, 1), 1, &one);
+    }
+    return op_reshape_s64(n->b, op_concat(n->b, part, count, 0), 2, column);
+}
+
+bool onnx_may_be_empty(const Dim *size)
+{
+    int64_t lo, hi;
+    dim_range(size, &lo, &hi);
+    return lo < 1 && hi > 0;
+}
+
+Val *onnx_not_empty(OnnxNode *n, Val *data, uint32_t axis)
+{
+    const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK];
+    int64_t interior[IR_MAX_RANK] = {0};
+    if (!data || !onnx_may_be_empty(data->type->dim[axis]))
+        return data;
+    DType dtype = data->type->dtype;
+    for (uint32_t a = 0; a < data->type->rank; a++) {
+        lo[a] = dim_const(n->ctx, 0);
+        hi[a] = dim_const(n->ctx, a == axis);
+    }
+    AttrVal attrs[3] = {attr_dims(lo, data->type->rank), attr_dims(hi, data->type->rank), attr_ints(interior, data->type->rank)};
+    Val *in[2] = {data, dtype_is_float(dtype) ? op_const_f64(n->b, dtype, 0) : op_const_s64(n->b, dtype, 0)};
+    return op_emit(n->b, OP_pad, in, 2, attrs, 3);
+}
+
+Val *onnx_index_inside(OnnxNode *n, Val *index, Val *size)
+{
+    Val *zero = op_const_s64(n->b, DT_S64, 0), *at = op_cast_to(n->b, index, DT_S64);
+    at = op_select(n->b, op_binary(n->b, OP_lt, at, zero), op_binary(n->b, OP_add, at, size), at);
+    Val *outside = op_binary(n->b, OP_or, op_binary(n->b, OP_lt, at, zero), op_binary(n->b, OP_le, size, at));
+    return op_select(n->b, outside, op_binary(n->b, OP_add, size, op_const_s64(n->b, DT_S64, 1)), at);
+}
+
+/* Indices that were found, so they are inside. */
+static Val *gather_found(OnnxNode *n, Val *data, uint32_t axis, Val *at)
+{
+    AttrVal attrs[2] = {attr_int(axis), attr_int(0)};
+    Val *in[2] = {onnx_not_empty(n, data, axis), at};
+    return in[0] && in[1] ? op_emit(n->b, OP_gather, in, 2, attrs, 2) : NULL;
+}
+
+/* NonZero-9, -13: a column for each element that is not zero, NaN among them, in row-major order. Of a scalar, columns of no row. */
+bool import_non_zero(OnnxNode *n)
+{
+    Val *x = n->in[0];
+    const Type *type = x->type;
+    const Dim *stride[IR_MAX_RANK], *shape[2] = {dim_const(n->ctx, type->rank), NULL};
+    bool is_bool = type->dtype == DT_BOOL;
+    Val *zero = dtype_is_float(type->dtype) ? op_const_f64(n->b, type->dtype, 0) : op_const_s64(n->b, type->dtype, 0);
+    Val *at = positions_of(n, flattened(n, is_bool ? x : op_binary(n->b, OP_ne, x, zero)));
+    if (!at)
+        return false;
+    shape[1] = at->type->dim[0];
+    if (type->rank == 0)
+        return node_done(n, op_broadcast(n->b, op_const_s64(n->b, DT_S64, 0), 2, shape));
+    for (uint32_t a = 0; a < type->rank; a++)
+        stride[a] = dim_product(n->ctx, type->dim + a + 1, type->rank - a - 1);
+    at = op_reshape(n->b, at, 2, (const Dim *[]){dim_const(n->ctx, 1), shape[1]});
+    if (type->rank > 1) {
+        at = op_binary(n->b, OP_div, at, sizes_as_column(n, stride, type->rank));
+        at = op_binary(n->b, OP_mod, at, sizes_as_column(n, type->dim, type->rank));
+    }
+    return node_done(n, at);
+}
+
+/* Compress-9, -11: the condition may be shorter than the axis, and what it has behind the axis selects nothing. */
+bool import_compress(OnnxNode *n)
+{
+    Val *x = n->in[0], *keep = n->in[1];
+    uint32_t axis = 0;
+    if (keep->type->dtype != DT_BOOL || keep->type->rank != 1)
+        return node_bad(n, "Compress: the condition is bool[n]");
+    if (!na_find(n, "axis"))
+        x = flattened(n, x);
+    else if (!node_axis(n, "axis", na_int(n, "axis", 0), x->type->rank, &axis))
+        return false;
+    if (!x)
+        return false;
+    const Dim *most = dim_min(n->ctx, keep->type->dim[0], x->type->dim[axis]);
+    return node_done(n, gather_found(n, x, axis, positions_of(n, op_slice_axis(n->b, keep, 0, dim_const(n->ctx, 0), most, 1))));
+}
+
+/* ---- NonMaxSuppression ----------------------------------------------------------------------------------------------------------- */
+
+enum { X_LO, X_HI, Y_LO, Y_HI, AREA, PLANES };
+enum { NO_KEY = INT32_MIN }; /* less than the key of any score */
+
+typedef struct Nms {
+    OnnxNode *n;
+    Builder *b;
+    const Dim *batches, *classes, *boxes;
+    Val *plane[PLANES]; /* f32[batches,1,boxes] */
+    Val *overlap;       /* the threshold: f32 scalar */
+} Nms;
+
+static Val *coordinate(const Nms *s, uint32_t i)
+{
+    const Dim *dims[3] = {s->batches, dim_const(s->n->ctx, 1), s->boxes};
+    return op_reshape(s->b, op_slice_axis(s->b, s->n->in[0], 2, dim_const(s->n->ctx, i), dim_const(s->n->ctx, 1), 1), 3, dims);
+}
+
+static void make_planes(Nms *s, bool center)
+{
+    for (uint32_t a = 0; a < 2; a++) { /* x, y: corners are [y1, x1, y2, x2], or boxes [x, y, width, height] */
+        Val *p = coordinate(s, center ? a : 1 - a), *q = coordinate(s, center ? a + 2 : 3 - a);
+        Val *half = center ? op_binary(s->b, OP_div, q, op_const_f64(s->b, DT_F32, 2)) : NULL;
+        s->plane[2 * a] = op_binary(s->b, center ? OP_sub : OP_min, p, center ? half : q);
+        s->plane[2 * a + 1] = op_binary(s->b, center ? OP_add : OP_max, p, center ? half : q);
+    }
+    s->plane[AREA] = op_binary(s->b, OP_mul, op_binary(s->b, OP_sub, s->plane[X_HI], s->plane[X_LO]),
+                               op_binary(s->b, OP_sub, s->plane[Y_HI], s->plane[Y_LO]));
+}
+
+/* Integers in the order of the scores, which is that of argmax: NaN first, and -0 is 0. */
+static Val *keys_of(const Nms *s, Val *scores)
+{
+    AttrVal bits = attr_dtype(DT_S32);
+    Val *sum = op_binary(s->b, OP_add, scores, op_const_f64(s->b, DT_F32, 0));
+    Val *key = sum ? op_emit(s->b, OP_bitcast, &sum, 1, &bits, 1) : NULL, *most = op_const_s64(s->b, DT_S32, INT32_MAX);
+    key = op_select(s->b, op_binary(s->b, OP_lt, key, op_const_s64(s->b, DT_S32, 0)), op_binary(s->b, OP_xor, key, most), key);
+    return op_select(s->b, op_unary(s->b, OP_isnan, scores), most, key);
+}
+
+static Val *at_best(const Nms *s, Val *plane, Val *best)
+{
+    const Dim *flat[2] = {s->batches, s->boxes}, *dims[3] = {s->batches, s->classes, dim_const(s->n->ctx, 1)};
+    AttrVal attrs[2] = {attr_int(1), attr_int(1)};
+    Val *in[2] = {op_reshape(s->b, plane, 2, flat), op_reshape(s->b, best, 2, dims)};
+    return in[0] && in[1] ? op_reshape(s->b, op_emit(s->b, OP_gather, in, 2, attrs, 2), 3, dims) : NULL;
+}
+
+/* The length of what two boxes have in common on an axis, and whether they have none. */
+static Val *common(const Nms *s, Val *const *best, uint32_t lo, Val **apart)
+{
+    Val *begin = op_binary(s->b, OP_max, s->plane[lo], best[lo]), *end = op_binary(s->b, OP_min, s->plane[lo + 1], best[lo + 1]);
+    *apart = op_binary(s->b, OP_le, end, begin);
+    return op_binary(s->b, OP_sub, end, begin);
+}
+
+/* Which boxes cover so much of the best one of their class that they are the same. */
+static Val *covered(const Nms *s, Val *best_at)
+{
+    Val *best[PLANES], *none[6], *zero = op_const_f64(s->b, DT_F32, 0);
+    for (uint32_t i = 0; i < PLANES; i++)
+        if (!(best[i] = at_best(s, s->plane[i], best_at)))
+            return NULL;
+    Val *width = common(s, best, X_LO, &none[0]), *height = common(s, best, Y_LO, &none[1]);
+    Val *area = op_binary(s->b, OP_mul, width, height);
+    Val *both = op_binary(s->b, OP_sub, op_binary(s->b, OP_add, s->plane[AREA], best[AREA]), area);
+    none[2] = op_binary(s->b, OP_le, area, zero);
+    none[3] = op_binary(s->b, OP_le, s->plane[AREA], zero);
+    none[4] = op_binary(s->b, OP_le, best[AREA], zero);
+    none[5] = op_binary(s->b, OP_le, both, zero);
+    for (uint32_t i = 1; i < IG_COUNT(none); i++)
+        none[0] = op_binary(s->b, OP_or, none[0], none[i]);
+    Val *over = op_binary(s->b, OP_lt, s->overlap, op_binary(s->b, OP_div, area, both));
+    return op_binary(s->b, OP_and, over, op_unary(s->b, OP_not, none[0]));
+}
+
+static Val *some_left(const Nms *s, Val *key)
+{
+    const int64_t all[3] = {0, 1, 2};
+    return op_reshape(s->b, op_reduce(s->b, op_binary(s->b, OP_lt, op_const_s64(s->b, DT_S32, NO_KEY), key), "or", all, 3), 0, NULL);
+}
+
+/* One trip: the best box that is left of every class, or -1 in one where none is; it and what it covers are left no more. */
+static bool suppress_once(const Nms *s, Val *key, Val **yields)
+{
+    int64_t axis = 2;
+    AttrVal arg[3] = {attr_int(axis), attr_str(s->n->ctx, "max"), attr_bool(false)};
+    const Dim *dims[2] = {s->batches, s->classes}, *row[3] = {dim_const(s->n->ctx, 1), dim_const(s->n->ctx, 1), s->boxes};
+    AttrVal iota[3] = {attr_dtype(DT_S64), attr_dims(row, 3), attr_int(axis)};
+    Val *best = op_emit(s->b, OP_argreduce, &key, 1, arg, 3), *none = op_const_s64(s->b, DT_S32, NO_KEY);
+    Val *any = op_binary(s->b, OP_lt, none, op_reduce(s->b, key, "max", &axis, 1));
+    Val *same = op_binary(s->b, OP_eq, best, op_emit(s->b, OP_iota, NULL, 0, iota, 3));
+    Val *gone = op_binary(s->b, OP_and, any, op_binary(s->b, OP_or, same, covered(s, best)));
+    yields[1] = op_select(s->b, gone, none, key);
+    yields[0] = some_left(s, yields[1]);
+    yields[2] = op_reshape(s->b, op_select(s->b, any, best, op_const_s64(s->b, DT_S64, -1)), 2, dims);
+    return yields[0] && yields[1] && yields[2];
+}
+
+/* The boxes chosen in each trip, s64[trips,batches,classes]. */
+static Val *suppress(Nms *s, Val *key, Val *trip, const Dim *most)
+{
+    Context *c = s->n->ctx;
+    const Dim *dims[3] = {onnx_unbacked_dim(s->n, most), s->batches, s->classes};
+    AttrVal counts[2] = {attr_int(1), attr_int(0)};
+    Val *in[4 + PLANES] = {trip, some_left(s, key), key, s->overlap}, *yields[3];
+    for (uint32_t i = 0; i < PLANES; i++)
+        in[4 + i] = s->plane[i];
+    for (uint32_t i = 0; i < IG_COUNT(in); i++)
+        if (!in[i])
+            return NULL;
+    const Type *types[2] = {key->type, type_tensor(c, DT_S64, 3, dims)};
+    if (!types[1]) {
+        node_bad(s->n, "NonMaxSuppression: too many boxes");
+        return NULL;
+    }
+    Node *node = ir_emit(s->b, OP_loop, in, IG_COUNT(in), attrs_make(c, counts, 2), types, 2);
+    Region *region = ir_add_region(node);
+    Builder b = ir_at_end(region, s->b->loc);
+    Nms inner = *s;
+    inner.b = &b;
+    (void)region_param(region, type_tensor(c, DT_S64, 0, NULL));
+    Val *left = region_param(region, key->type);
+    inner.overlap = region_param(region, s->overlap->type);
+    for (uint32_t i = 0; i < PLANES; i++)
+        inner.plane[i] = region_param(region, s->plane[i]->type);
+    if (!suppress_once(&inner, left, yields))
+        return NULL;
+    ir_emit(&b, OP_yield, yields, 3, NULL, NULL, 0);
+    return ir_out(node, 1);
+}
+
+/* Rows [batch, class, box]: of every class the boxes in the order in which they were chosen. */
+static Val *rows_of(const Nms *s, Val *chosen)
+{
+    OnnxNode *n = s->n;
+    const int64_t perm[3] = {1, 2, 0};
+    const Dim *trips = chosen->type->dim[0], *one = dim_const(n->ctx, 1);
+    Val *flat = flattened(n, op_transpose(n->b, chosen, perm)), *column[3];
+    Val *at = positions_of(n, op_binary(n->b, OP_le, op_const_s64(n->b, DT_S64, 0), flat));
+    if (!at)
+        return NULL;
+    column[0] = op_binary(n->b, OP_div, at, onnx_size_value(n, dim_mul(n->ctx, trips, s->classes)));
+    column[1] = op_binary(n->b, OP_mod, op_binary(n->b, OP_div, at, onnx_size_value(n, trips)), onnx_size_value(n, s->classes));
+    column[2] = gather_found(n, flat, 0, at);
+    for (uint32_t i = 0; i < 3; i++)
+        column[i] = op_reshape(n->b, column[i], 2, (const Dim *[]){at->type->dim[0], one});
+    return op_concat(n->b, column, 3, 1);
+}
+
+/* One element of the dtype, or `missing`. */
+static Val *nms_scalar(OnnxNode *n, uint32_t i, DType dtype, Val *missing)
+{
+    uint64_t count;
+    Val *x = node_in(n, i);
+    if (x && (x->type->kind != TY_TENSOR || x->type->dtype != dtype || !type_count(x->type, &count) || count != 1))
+        return node_bad(n, "NonMaxSuppression: input %u is one element of %s", i, dtype_name(dtype)), NULL;
+    return x ? node_scalar(n, x) : missing;
+}
+
+/* NonMaxSuppression-10, -11: boxes f32[batches,boxes,4], scores f32[batches,classes,boxes]. Of equal scores the lower index is first; a
+ * score that is NaN passes no threshold, and is the first without one. */
+bool import_non_max_suppression(OnnxNode *n)
+{
+    const Type *boxes = n->in[0]->type, *scores = n->in[1]->type;
+    int64_t four, limit, none;
+    bool shaped = boxes->kind == TY_TENSOR && scores->kind == TY_TENSOR && boxes->dtype == DT_F32 && scores->dtype == DT_F32 &&
+                  boxes->rank == 3 && scores->rank == 3 && dim_is_const(boxes->dim[2], &four) && four == 4;
+    if (!shaped || dim_eq(boxes->dim[0], scores->dim[0]) != TRI_YES || dim_eq(boxes->dim[1], scores->dim[2]) != TRI_YES)
+        return node_bad(n, "NonMaxSuppression takes boxes f32[batches,boxes,4] and scores f32[batches,classes,boxes]");
+    Nms s = {.n = n, .b = n->b, .batches = scores->dim[0], .classes = scores->dim[1], .boxes = scores->dim[2]};
+    int64_t center = na_int(n, "center_point_box", 0);
+    if (center != 0 && center != 1)
+        return na_bad(n, "center_point_box", "%lld is neither 0 nor 1", (long long)center);
+    Val *most = nms_scalar(n, 2, DT_S64, op_const_s64(n->b, DT_S64, 0));
+    s.overlap = nms_scalar(n, 3, DT_F32, op_const_f64(n->b, DT_F32, 0));
+    Val *least = node_in(n, 4) ? nms_scalar(n, 4, DT_F32, NULL) : NULL;
+    if (!most || !s.overlap || (node_in(n, 4) && !least))
+        return false;
+    const Dim *trips = s.boxes;
+    if (node_folds_to(n, most, &limit))
+        trips = dim_min(n->ctx, trips, dim_const(n->ctx, limit < 0 ? 0 : limit));
+    const Dim *bound = dim_mul(n->ctx, trips, dim_mul(n->ctx, s.batches, s.classes));
+    const Dim *empty[2] = {dim_const(n->ctx, 0), dim_const(n->ctx, 3)};
+    if (dim_is_const(bound, &none) && none == 0)
+        return node_done(n, op_broadcast(n->b, op_const_s64(n->b, DT_S64, 0), 2, empty));
+    make_planes(&s, center == 1);
+    Val *key = keys_of(&s, n->in[1]);
+    if (least)
+        key = op_select(n->b, op_binary(n->b, OP_lt, least, n->in[1]), key, op_const_s64(n->b, DT_S32, NO_KEY));
+    Val *chosen = suppress(&s, key, op_binary(n->b, OP_min, most, onnx_size_value(n, s.boxes)), trips);
+    return node_done(n, chosen ? rows_of(&s, chosen) : NULL);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ONNX operators whose results have as many elements as values say: against results written down here, in the evaluator, eager and
+ * compiled, with the sizes that the run finds.
+ */
+#include "support/onnx_run.h"
+
+#include "cgen/cgen.h"
+#include "support/artifact_run.h"
+#include "support/tensors.h"
+
+#include <math.h>
+
+enum { EAGER = -1 };
+
+/* One input (x) and the expected value of one output, with its shape; in all engines. */
+static void expect(const Pb *graph, int64_t opset, const void *input, uint32_t rank, const int64_t *dims, const void *want)
+{
+    const TargetInfo *host = cgen_host_target();
+    for (int level = EAGER; level <= 2; level++) {
+        Context *ctx = ctx_create(NULL);
+        Arena *arena = ctx_arena(ctx);
+        Module *m = onnx_load(ctx, graph, opset);
+        if (!m)
+            fail_msg("%s", diags_text(ctx));
+        Tensor *out = NULL, *in = ARENA_NEW(arena, Tensor);
+        const Type *type = m->funcs.data[0]->body->params.data[0]->type;
+        uint64_t bytes;
+        *in = (Tensor){.dtype = type->dtype, .store = type->dtype, .rank = type->rank, .data = (void *)(uintptr_t)input};
+        for (uint32_t a = 0; a < type->rank; a++)
+            in->dim[a] = type_dim(type, a);
+        assert_true(type_count(type, &in->count));
+        onnx_run(ctx, m, &input, &out);
+        assert_int_equal(out->rank, rank);
+        for (uint32_t a = 0; a < rank; a++)
+            assert_int_equal(out->dim[a], dims[a]);
+        assert_true(dtype_bytes(out->dtype, out->count, &bytes));
+        assert_memory_equal(out->data, want, bytes);
+        DriverOptions options = {.pass = {.opt_level = level, .eager = level == EAGER, .limit = -1, .verify_each = true},
+                                 .target = {host}, .n_targets = 1};
+        Program *p = host ? driver_compile(ctx, m, m->funcs.data[0], &options) : NULL;
+        EagerPlan *plan = NULL;
+        if (host && (!p || (level == EAGER ? !(plan = driver_write_eager(p, arena, "found.so")) : !driver_write(p, "found.so"))))
+            fail_msg("-O%d: %s", level, diags_text(ctx));
+        ArtifactCase c = {.arena = arena, .path = "found.so", .threads = 2, .in = &in, .want = &out, .n_in = 1, .n_out = 1};
+        const char *wrong = !host ? NULL : plan ? artifact_eager_wrong(&c, plan) : artifact_wrong(&c);
+        if (wrong)
+            fail_msg("-O%d: %s", level, wrong);
+        assert_int_equal(diag_count(ctx), 0); /* no size needs a bound that is not known */
+        driver_destroy(p);
+        ctx_destroy(ctx);
+    }
+}
+
+static void add_input(Pb *graph, int dtype, uint32_t rank, const int64_t *dims) { onnx_add_value(graph, GRAPH_IN, "x", dtype, rank, dims); }
+static void add_output(Pb *graph, int dtype, uint32_t rank)
+{
+    static const int64_t unknown[4] = {-2, -2, -2, -2};
+    onnx_add_value(graph, GRAPH_OUT, "y", dtype, rank, unknown);
+}
+#define DIMS(...) (const int64_t[]){__VA_ARGS__}
+
+/* ---- NonZero, Compress ------------------------------------------------------------------------------------------------------- */
+
+static void test_non_zero(void **state)
+{
+    (void)state;
+    Pb graph = {.len = 0};
+    add_input(&graph, ONNX_F32, 2, DIMS(2, 3));
+    onnx_add_node(&graph, "NonZero", "x", "y", NULL);
+    add_output(&graph, ONNX_S64, 2);
+    expect(&graph, 13, (const float[]){0, NAN, -0.0f, 1e-45f, 0, -3}, 2, DIMS(2, 3), (const int64_t[]){0, 1, 1, 1, 0, 2});
+    expect(&graph, 9, (const float[6]){0}, 2, DIMS(2, 0), NULL);
+    graph = (Pb){.len = 0};
+    add_input(&graph, ONNX_S64, 0, NULL);
+    onnx_add_node(&graph, "NonZero", "x", "y", NULL);
+    add_output(&graph, ONNX_S64, 2);
+    expect(&graph, 13, (const int64_t[]){7}, 2, DIMS(0, 1), NULL);
+    graph = (Pb){.len = 0};
+    add_input(&graph, ONNX_BOOL, 3, DIMS(2, 0, 3));
+    onnx_add_node(&graph, "NonZero", "x", "y", NULL);
+    add_output(&graph, ONNX_S64, 2);
+    expect(&graph, 13, "", 2, DIMS(3, 0), NULL);
+}
+
+/* What is known when the graph is built is a number, and may decide a shape. */
+static void test_known(void **state)
+{
+    (void)state;
+    Pb graph = {.len = 0};
+    add_input(&graph, ONNX_F32, 1, DIMS(6));
+    onnx_add_tensor(&graph, "mask", ONNX_BOOL, 1, DIMS(5), (const uint8_t[]){0, 0, 1, 1, 0}, 5);
+    onnx_add_node(&graph, "NonZero", "mask", "at", NULL);
+    onnx_add_node(&graph, "Squeeze", "at", "shape", NULL);
+    onnx_add_node(&graph, "Reshape", "x shape", "y", NULL);
+    add_output(&graph, ONNX_F32, 2);
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    expect(&graph, 13, x, 2, DIMS(2, 3), x);
+}
+
+/* y = x[Range(0, size of NonZero(x > 2))] ++ x at those places */
+static void test_used(void **state)
+{
+    (void)state;
+    Pb graph = {.len = 0}, axis = {.len = 0};
+    const float two = 2;
+    const int64_t number[3] = {0, 1, 2}, one = 1;
+    add_input(&graph, ONNX_F32, 1, DIMS(5));
+    onnx_add_tensor(&graph, "two", ONNX_F32, 0, NULL, &two, 4);
+    onnx_add_tensor(&graph, "zero", ONNX_S64, 0, NULL, &number[0], 8);
+    onnx_add_tensor(&graph, "one", ONNX_S64, 0, NULL, &number[1], 8);
+    onnx_add_tensor(&graph, "ones", ONNX_S64, 1, &one, &number[1], 8);
+    onnx_attr_int(&axis, "axis", 0);
+    onnx_add_node(&graph, "Greater", "x two", "big", NULL);
+    onnx_add_node(&graph, "NonZero", "big", "at", NULL);
+    onnx_add_node(&graph, "Shape", "at", "sizes", NULL);
+    onnx_add_node(&graph, "Gather", "sizes one", "count", NULL);
+    onnx_add_node(&graph, "Range", "zero count one", "first", NULL);
+    onnx_add_node(&graph, "Gather", "x first", "a", NULL);
+    onnx_add_node(&graph, "Transpose", "at", "rows", NULL);
+    onnx_add_node(&graph, "GatherND", "x rows", "b", NULL);
+    onnx_add_node(&graph, "Gather", "b first", "c", NULL); /* of an axis that may be empty */
+    onnx_add_node(&graph, "Concat", "a c", "y", &axis);
+    add_output(&graph, ONNX_F32, 1);
+    expect(&graph, 13, (const float[]){1, 3, 2, NAN, 4}, 1, DIMS(4), (const float[]){1, 3, 3, 4});
+    expect(&graph, 13, (const float[]){0, 0, 0, 0, 0}, 1, DIMS(0), NULL);
+}
+
+static void test_compress(void **state)
+{
+    (void)state;
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    Pb graph = {.len = 0}, axis = {.len = 0};
+    onnx_add_tensor(&graph, "data", ONNX_F32, 2, DIMS(3, 2), x, sizeof x);
+    add_input(&graph, ONNX_BOOL, 1, DIMS(4)); /* longer than the axis */
+    onnx_attr_int(&axis, "axis", -2);
+    onnx_add_node(&graph, "Compress", "data x", "y", &axis);
+    add_output(&graph, ONNX_F32, 2);
+    expect(&graph, 11, (const uint8_t[]){0, 1, 1, 1}, 2, DIMS(2, 2), (const float[]){3, 4, 5, 6});
+    graph = (Pb){.len = 0};
+    onnx_add_tensor(&graph, "data", ONNX_F32, 2, DIMS(3, 2), x, sizeof x);
+    add_input(&graph, ONNX_BOOL, 1, DIMS(4));
+    onnx_add_node(&graph, "Compress", "data x", "y", NULL); /* flat, and shorter */
+    add_output(&graph, ONNX_F32, 1);
+    expect(&graph, 9, (const uint8_t[]){1, 0, 0, 1}, 1, DIMS(2), (const float[]){1, 4});
+    onnx_attr_int(&axis, "axis", 2);
+    graph = (Pb){.len = 0};
+    onnx_add_tensor(&graph, "data", ONNX_F32, 2, DIMS(3, 2), x, sizeof x);
+    add_input(&graph, ONNX_F32, 1, DIMS(4));
+    onnx_add_node(&graph, "Compress", "data x", "y", NULL);
+    add_output(&graph, ONNX_F32, 1);
+    onnx_refused(&graph, 11, "the condition is bool[n]");
+}
+
+/* ---- NonMaxSuppression --------------------------------------------------------------------------------------------------------- */
+
+static Pb nms_graph(const float *boxes, int64_t limit, float overlap, const float *least, bool center)
+{
+    Pb graph = {.len = 0}, attrs = {.len = 0};
+    onnx_add_tensor(&graph, "boxes", ONNX_F32, 3, DIMS(1, 4, 4), boxes, 64);
+    add_input(&graph, ONNX_F32, 3, DIMS(1, 2, 4));
+    onnx_add_tensor(&graph, "most", ONNX_S64, 1, DIMS(1), &limit, 8);
+    onnx_add_tensor(&graph, "overlap", ONNX_F32, 0, NULL, &overlap, 4);
+    if (least)
+        onnx_add_tensor(&graph, "least", ONNX_F32, 1, DIMS(1), least, 4);
+    onnx_attr_int(&attrs, "center_point_box", center);
+    onnx_add_node(&graph, "NonMaxSuppression", least ? "boxes x most overlap least" : "boxes x most overlap", "y", &attrs);
+    add_output(&graph, ONNX_S64, 2);
+    return graph;
+}
+
+static void test_nms(void **state)
+{
+    (void)state;
+    /* 0 and 1 overlap by 3/5 of their union, 2 is 0 with its corners exchanged, 3 is apart */
+    const float boxes[16] = {0, 0, 1, 4, 0, 1, 1, 5, 1, 4, 0, 0, 5, 5, 6, 6}, half = 0.5f;
+    const float centers[16] = {2, 0.5f, 4, 1, 3, 0.5f, 4, 1, 2, 0.5f, 4, 1, 5.5f, 5.5f, 1, 1};
+    const float scores[8] = {0.7f, 0.9f, 0.7f, 0.1f, 0.5f, -INFINITY, 0.5f, 0.8f};
+    for (int center = 0; center <= 1; center++) {
+        const float *b = center ? centers : boxes;
+        Pb graph = nms_graph(b, 9, 0.5f, NULL, center);
+        expect(&graph, 11, scores, 2, DIMS(4, 3), (const int64_t[]){0, 0, 1, 0, 0, 3, 0, 1, 3, 0, 1, 0});
+        graph = nms_graph(b, 9, 0.7f, NULL, center); /* of equal scores the lower index is first; -inf is a score */
+        expect(&graph, 10, scores, 2, DIMS(6, 3), (const int64_t[]){0, 0, 1, 0, 0, 0, 0, 0, 3, 0, 1, 3, 0, 1, 0, 0, 1, 1});
+        graph = nms_graph(b, 1, 0.5f, NULL, center);
+        expect(&graph, 11, scores, 2, DIMS(2, 3), (const int64_t[]){0, 0, 1, 0, 1, 3});
+        graph = nms_graph(b, 9, 0.7f, &half, center); /* above the threshold, not at it; NaN is not */
+        const float close[8] = {0.7f, 0.5f, 0.7f, NAN, 0.5f, -1, 0.4f, 0.6f};
+        expect(&graph, 11, close, 2, DIMS(2, 3), (const int64_t[]){0, 0, 0, 0, 1, 3});
+        expect(&graph, 11, (const float[8]){0}, 2, DIMS(0, 3), NULL);
+        graph = nms_graph(b, -1, 0.5f, NULL, center);
+        expect(&graph, 11, scores, 2, DIMS(0, 3), NULL);
+    }
+    Pb graph = {.len = 0};
+    add_input(&graph, ONNX_F32, 3, DIMS(1, 2, 4));
+    onnx_add_node(&graph, "NonMaxSuppression", "x x", "y", NULL);
+    add_output(&graph, ONNX_S64, 2);
+    onnx_refused(&graph, 11, "takes boxes f32[batches,boxes,4]");
+}
+
+/* ---- If whose branches give other sizes ------------------------------------------------------------------------------------------ */
+
+/* if x[0] > 0: y = places where x is not zero, else nothing */
+static void test_branches(void **state)
+{
+    (void)state;
+    Pb graph = {.len = 0}, then = {.len = 0}, other = {.len = 0}, attrs = {.len = 0};
+    const int64_t zero = 0, none = 0;
+    const float nil = 0;
+    add_input(&graph, ONNX_F32, 1, DIMS(4));
+    onnx_add_tensor(&graph, "zero", ONNX_S64, 0, NULL, &zero, 8);
+    onnx_add_tensor(&graph, "nil", ONNX_F32, 0, NULL, &nil, 4);
+    onnx_add_node(&graph, "Gather", "x zero", "first", NULL);
+    onnx_add_node(&graph, "Greater", "first nil", "go", NULL);
+    onnx_add_node(&then, "NonZero", "x", "z", NULL);
+    onnx_add_value(&then, GRAPH_OUT, "z", ONNX_S64, 2, DIMS(-2, -2));
+    onnx_add_tensor(&other, "empty", ONNX_S64, 2, DIMS(1, 0), &none, 0);
+    onnx_add_node(&other, "Identity", "empty", "e", NULL);
+    onnx_add_value(&other, GRAPH_OUT, "e", ONNX_S64, 2, DIMS(1, 0));
+    onnx_attr_graph(&attrs, "then_branch", &then);
+    onnx_attr_graph(&attrs, "else_branch", &other);
+    onnx_add_node(&graph, "If", "go", "r", &attrs);
+    onnx_add_node(&graph, "Neg", "r", "y", NULL);
+    add_output(&graph, ONNX_S64, 2);
+    expect(&graph, 13, (const float[]){1, 0, 0, 5}, 2, DIMS(1, 2), (const int64_t[]){0, -3});
+    expect(&graph, 13, (const float[]){0, 0, 0, 5}, 2, DIMS(1, 0), NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_non_zero), cmocka_unit_test(test_known), cmocka_unit_test(test_used),
+                                       cmocka_unit_test(test_compress), cmocka_unit_test(test_nms), cmocka_unit_test(test_branches)};
+    return cmocka_run_group_tests_name("driver_found", tests, NULL, NULL);
+}
