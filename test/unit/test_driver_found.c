@@ -25,7 +25,6 @@ static void expect(const Pb *graph, int64_t opset, const void *input, uint32_t r
             fail_msg("%s", diags_text(ctx));
         Tensor *out = NULL, *in = ARENA_NEW(arena, Tensor);
         const Type *type = m->funcs.data[0]->body->params.data[0]->type;
-        uint64_t bytes;
         *in = (Tensor){.dtype = type->dtype, .store = type->dtype, .rank = type->rank, .data = (void *)(uintptr_t)input};
         for (uint32_t a = 0; a < type->rank; a++)
             in->dim[a] = type_dim(type, a);
@@ -34,8 +33,8 @@ static void expect(const Pb *graph, int64_t opset, const void *input, uint32_t r
         assert_int_equal(out->rank, rank);
         for (uint32_t a = 0; a < rank; a++)
             assert_int_equal(out->dim[a], dims[a]);
-        assert_true(dtype_bytes(out->dtype, out->count, &bytes));
-        assert_memory_equal(out->data, want, bytes);
+        uint64_t at = 0;
+        assert_true(tensor_same_bits(out->dtype, out->data, want, out->count, &at));
         DriverOptions options = {.pass = {.opt_level = level, .eager = level == EAGER, .limit = -1, .verify_each = true},
                                  .target = {host}, .n_targets = 1};
         Program *p = host ? driver_compile(ctx, m, m->funcs.data[0], &options) : NULL;
@@ -126,6 +125,26 @@ static void test_used(void **state)
     expect(&graph, 13, (const float[]){0, 0, 0, 0, 0}, 1, DIMS(0), NULL);
 }
 
+/* What nobody needs is not counted. */
+static void test_unused(void **state)
+{
+    (void)state;
+    const TargetInfo *host = cgen_host_target();
+    Pb graph = {.len = 0};
+    add_input(&graph, ONNX_F32, 1, DIMS(5));
+    onnx_add_node(&graph, "NonZero", "x", "at", NULL);
+    onnx_add_node(&graph, "Neg", "x", "y", NULL);
+    add_output(&graph, ONNX_F32, 1);
+    Context *ctx = ctx_create(NULL);
+    Module *m = onnx_load(ctx, &graph, 13);
+    assert_true(m && onnx_count_op(m, OP_found) == 1);
+    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {host}, .n_targets = 1};
+    Program *p = host ? driver_compile(ctx, m, m->funcs.data[0], &options) : NULL;
+    assert_true(!host || (p && p->variant[0].schedule->steps.len == 0 && p->variant[0].schedule->groups.len == 1));
+    driver_destroy(p);
+    ctx_destroy(ctx);
+}
+
 static void test_compress(void **state)
 {
     (void)state;
@@ -198,6 +217,101 @@ static void test_nms(void **state)
     onnx_refused(&graph, 11, "takes boxes f32[batches,boxes,4]");
 }
 
+/* Boxes that were found, maybe none: y = kept of the boxes whose score is above 0.3 */
+static void test_nms_of_found(void **state)
+{
+    (void)state;
+    const float boxes[16] = {0, 0, 1, 4, 0, 1, 1, 5, 1, 4, 0, 0, 5, 5, 6, 6}, third = 0.3f, half = 0.5f;
+    const int64_t most = INT64_MAX, shape[3] = {1, 1, -1}, flat = -1, zero = 0;
+    Pb graph = {.len = 0}, axis = {.len = 0};
+    onnx_attr_int(&axis, "axis", 1);
+    add_input(&graph, ONNX_F32, 1, DIMS(4));
+    onnx_add_tensor(&graph, "boxes", ONNX_F32, 3, DIMS(1, 4, 4), boxes, 64);
+    onnx_add_tensor(&graph, "third", ONNX_F32, 0, NULL, &third, 4);
+    onnx_add_tensor(&graph, "half", ONNX_F32, 0, NULL, &half, 4);
+    onnx_add_tensor(&graph, "most", ONNX_S64, 1, DIMS(1), &most, 8);
+    onnx_add_tensor(&graph, "shape", ONNX_S64, 1, DIMS(3), shape, sizeof shape);
+    onnx_add_tensor(&graph, "flat", ONNX_S64, 1, DIMS(1), &flat, 8);
+    onnx_add_tensor(&graph, "none", ONNX_S64, 1, DIMS(1), &zero, 8);
+    onnx_add_node(&graph, "Greater", "x third", "big", NULL);
+    onnx_add_node(&graph, "NonZero", "big", "at", NULL);
+    onnx_add_node(&graph, "Reshape", "at flat", "places", NULL);
+    onnx_add_node(&graph, "Gather", "boxes places", "some", &axis);
+    onnx_add_node(&graph, "Gather", "x places", "scores", NULL);
+    onnx_add_node(&graph, "Reshape", "scores shape", "rated", NULL);
+    onnx_add_node(&graph, "NonMaxSuppression", "some rated most half", "y", NULL);
+    add_output(&graph, ONNX_S64, 2);
+    expect(&graph, 13, (const float[]){0.1f, 0.5f, 0.6f, 0.7f}, 2, DIMS(2, 3), (const int64_t[]){0, 0, 2, 0, 0, 1});
+    expect(&graph, 13, (const float[]){0.1f, 0.2f, 0.3f, 0}, 2, DIMS(0, 3), NULL);
+}
+
+/* ---- Unique, TopK of what was found ---------------------------------------------------------------------------------------------- */
+
+static void unique(const char *outputs, int64_t sorted, const int64_t *axis, int dtype, uint32_t rank, const int64_t *dims, int y, Pb *graph)
+{
+    Pb attrs = {.len = 0};
+    *graph = (Pb){.len = 0};
+    onnx_attr_int(&attrs, "sorted", sorted);
+    if (axis)
+        onnx_attr_int(&attrs, "axis", *axis);
+    add_input(graph, dtype, rank, dims);
+    onnx_add_node(graph, "Unique", "x", outputs, &attrs);
+    add_output(graph, y, y == ONNX_S64 ? 1 : axis ? rank : 1);
+}
+
+static void test_unique(void **state)
+{
+    (void)state;
+    static const char *const outputs[4] = {"y", "- y", "- - y", "- - - y"};
+    const float x[7] = {2, NAN, -0.0f, 2, 0, NAN, -INFINITY};
+    const float rows[8] = {1, 2, 0, 5, 1, 2, 0, 4};
+    const int64_t zero = 0, last = -1;
+    static const int64_t want[2][4][7] = {{{0}, {0, 1, 2, 6}, {0, 1, 2, 0, 2, 1, 3}, {2, 2, 2, 1}}, /* by first occurrence */
+                                          {{0}, {6, 2, 0, 1}, {2, 3, 1, 2, 1, 3, 0}, {1, 2, 2, 2}}};
+    Pb graph;
+    for (int sorted = 0; sorted <= 1; sorted++)
+        for (int i = 1; i < 4; i++) {
+            unique(outputs[i], sorted, NULL, ONNX_F32, 1, DIMS(7), ONNX_S64, &graph);
+            expect(&graph, 11, x, 1, DIMS(i == 2 ? 7 : 4), want[sorted][i]);
+        }
+    unique("y", 0, NULL, ONNX_F32, 1, DIMS(7), ONNX_F32, &graph);
+    expect(&graph, 11, x, 1, DIMS(4), (const float[]){2, NAN, -0.0f, -INFINITY}); /* the first of each */
+    unique("y", 1, &zero, ONNX_F32, 2, DIMS(4, 2), ONNX_F32, &graph);
+    expect(&graph, 11, rows, 2, DIMS(3, 2), (const float[]){0, 4, 0, 5, 1, 2});
+    unique("y", 0, &last, ONNX_F32, 2, DIMS(2, 4), ONNX_F32, &graph); /* columns 1 1, 2 2, 0 0, 5 4 */
+    expect(&graph, 11, rows, 2, DIMS(2, 4), rows);
+    unique("y", 1, NULL, ONNX_BOOL, 1, DIMS(3), ONNX_BOOL, &graph);
+    expect(&graph, 11, (const uint8_t[]){1, 0, 1}, 1, DIMS(2), (const uint8_t[]){0, 1});
+    unique("- - - y", 1, NULL, ONNX_S64, 1, DIMS(0), ONNX_S64, &graph);
+    expect(&graph, 11, "", 1, DIMS(0), NULL);
+}
+
+/* The min(3, n) largest or smallest of n elements that are not 0, and the number of different ones of them. */
+static void test_of_found(void **state)
+{
+    (void)state;
+    const int64_t three = 3, flat = -1;
+    for (int largest = 0; largest <= 1; largest++) {
+        Pb graph = {.len = 0}, attrs = {.len = 0};
+        onnx_attr_int(&attrs, "largest", largest);
+        add_input(&graph, ONNX_F32, 1, DIMS(6));
+        onnx_add_tensor(&graph, "three", ONNX_S64, 1, DIMS(1), &three, 8);
+        onnx_add_tensor(&graph, "flat", ONNX_S64, 1, DIMS(1), &flat, 8);
+        onnx_add_node(&graph, "NonZero", "x", "at", NULL);
+        onnx_add_node(&graph, "Reshape", "at flat", "places", NULL);
+        onnx_add_node(&graph, "Gather", "x places", "some", NULL);
+        onnx_add_node(&graph, "Shape", "some", "n", NULL);
+        onnx_add_node(&graph, "Min", "three n", "k", NULL);
+        onnx_add_node(&graph, "TopK", "some k", "v i", &attrs);
+        onnx_add_node(&graph, "Unique", "v", "y", NULL);
+        add_output(&graph, ONNX_F32, 1);
+        const float low[3] = {-INFINITY, 1, 2}, high[2] = {2, 4}, two[2] = {-1, 3};
+        expect(&graph, 13, (const float[]){4, 0, 2, 1, -INFINITY, 4}, 1, DIMS(largest ? 2 : 3), largest ? high : low);
+        expect(&graph, 13, (const float[]){0, 3, 0, 0, -1, 0}, 1, DIMS(2), two);
+        expect(&graph, 13, (const float[6]){0}, 1, DIMS(0), NULL);
+    }
+}
+
 /* ---- If whose branches give other sizes ------------------------------------------------------------------------------------------ */
 
 /* if x[0] > 0: y = places where x is not zero, else nothing */
@@ -228,7 +342,8 @@ static void test_branches(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_non_zero), cmocka_unit_test(test_known), cmocka_unit_test(test_used),
-                                       cmocka_unit_test(test_compress), cmocka_unit_test(test_nms), cmocka_unit_test(test_branches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_non_zero), cmocka_unit_test(test_known), cmocka_unit_test(test_used), cmocka_unit_test(test_unused),
+                                       cmocka_unit_test(test_compress), cmocka_unit_test(test_nms), cmocka_unit_test(test_branches),
+                                       cmocka_unit_test(test_nms_of_found), cmocka_unit_test(test_unique), cmocka_unit_test(test_of_found)};
     return cmocka_run_group_tests_name("driver_found", tests, NULL, NULL);
 }

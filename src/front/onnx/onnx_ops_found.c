@@ -157,6 +157,21 @@ bool import_compress(OnnxNode *n)
     return node_done(n, gather_found(n, x, axis, positions_of(n, op_slice_axis(n->b, keep, 0, dim_const(n->ctx, 0), most, 1))));
 }
 
+/* Integers in the order of floats, where -0 is 0, and NaN is first for argmax or else last: with both the largest. */
+static Val *keys_of(OnnxNode *n, Val *x, bool floats)
+{
+    if (!x || !dtype_is_float(x->type->dtype))
+        return floats ? NULL : x && x->type->dtype == DT_BOOL ? op_cast_to(n->b, x, DT_U8) : x;
+    x = x->type->dtype == DT_F64 ? x : op_cast_to(n->b, x, DT_F32);
+    DType dtype = x->type->dtype == DT_F64 ? DT_S64 : DT_S32;
+    AttrVal bits = attr_dtype(dtype);
+    Val *sum = op_binary(n->b, OP_add, x, op_const_f64(n->b, x->type->dtype, 0));
+    Val *key = sum ? op_emit(n->b, OP_bitcast, &sum, 1, &bits, 1) : NULL;
+    Val *most = op_const_s64(n->b, dtype, dtype == DT_S64 ? INT64_MAX : INT32_MAX), *zero = op_const_s64(n->b, dtype, 0);
+    key = op_select(n->b, op_binary(n->b, OP_lt, key, zero), op_binary(n->b, OP_xor, key, most), key);
+    return op_select(n->b, op_unary(n->b, OP_isnan, x), most, key);
+}
+
 /* ---- NonMaxSuppression ----------------------------------------------------------------------------------------------------------- */
 
 enum { X_LO, X_HI, Y_LO, Y_HI, AREA, PLANES };
@@ -188,21 +203,11 @@ static void make_planes(Nms *s, bool center)
                                op_binary(s->b, OP_sub, s->plane[Y_HI], s->plane[Y_LO]));
 }
 
-/* Integers in the order of the scores, which is that of argmax: NaN first, and -0 is 0. */
-static Val *keys_of(const Nms *s, Val *scores)
-{
-    AttrVal bits = attr_dtype(DT_S32);
-    Val *sum = op_binary(s->b, OP_add, scores, op_const_f64(s->b, DT_F32, 0));
-    Val *key = sum ? op_emit(s->b, OP_bitcast, &sum, 1, &bits, 1) : NULL, *most = op_const_s64(s->b, DT_S32, INT32_MAX);
-    key = op_select(s->b, op_binary(s->b, OP_lt, key, op_const_s64(s->b, DT_S32, 0)), op_binary(s->b, OP_xor, key, most), key);
-    return op_select(s->b, op_unary(s->b, OP_isnan, scores), most, key);
-}
-
 static Val *at_best(const Nms *s, Val *plane, Val *best)
 {
     const Dim *flat[2] = {s->batches, s->boxes}, *dims[3] = {s->batches, s->classes, dim_const(s->n->ctx, 1)};
     AttrVal attrs[2] = {attr_int(1), attr_int(1)};
-    Val *in[2] = {op_reshape(s->b, plane, 2, flat), op_reshape(s->b, best, 2, dims)};
+    Val *in[2] = {onnx_not_empty(s->n, op_reshape(s->b, plane, 2, flat), 1), op_reshape(s->b, best, 2, dims)};
     return in[0] && in[1] ? op_reshape(s->b, op_emit(s->b, OP_gather, in, 2, attrs, 2), 3, dims) : NULL;
 }
 
@@ -277,8 +282,10 @@ static Val *suppress(Nms *s, Val *key, Val *trip, const Dim *most)
     Node *node = ir_emit(s->b, OP_loop, in, IG_COUNT(in), attrs_make(c, counts, 2), types, 2);
     Region *region = ir_add_region(node);
     Builder b = ir_at_end(region, s->b->loc);
+    OnnxNode body = *s->n;
     Nms inner = *s;
-    inner.b = &b;
+    body.b = inner.b = &b;
+    inner.n = &body;
     (void)region_param(region, type_tensor(c, DT_S64, 0, NULL));
     Val *left = region_param(region, key->type);
     inner.overlap = region_param(region, s->overlap->type);
@@ -345,9 +352,127 @@ bool import_non_max_suppression(OnnxNode *n)
     if (dim_is_const(bound, &none) && none == 0)
         return node_done(n, op_broadcast(n->b, op_const_s64(n->b, DT_S64, 0), 2, empty));
     make_planes(&s, center == 1);
-    Val *key = keys_of(&s, n->in[1]);
+    Val *key = keys_of(n, n->in[1], true);
     if (least)
         key = op_select(n->b, op_binary(n->b, OP_lt, least, n->in[1]), key, op_const_s64(n->b, DT_S32, NO_KEY));
     Val *chosen = suppress(&s, key, op_binary(n->b, OP_min, most, onnx_size_value(n, s.boxes)), trips);
     return node_done(n, chosen ? rows_of(&s, chosen) : NULL);
+}
+
+/* ---- Unique ------------------------------------------------------------------------------------------------------------------------ */
+
+static Val *running_sum(OnnxNode *n, Val *mask)
+{
+    AttrVal sum[4] = {attr_int(0), attr_str(n->ctx, "sum"), attr_bool(false), attr_bool(false)};
+    Val *ones = op_cast_to(n->b, mask, DT_S64);
+    return ones ? op_emit(n->b, OP_cumulate, &ones, 1, sum, 4) : NULL;
+}
+
+/* y[index] = x, combined; of the size of index, which names every place that counts */
+static Val *scattered(OnnxNode *n, Val *index, Val *x, const char *combine)
+{
+    AttrVal attrs[2] = {attr_int(0), attr_str(n->ctx, combine)};
+    if (!index || !x)
+        return NULL;
+    Val *base = op_broadcast(n->b, op_const_s64(n->b, x->type->dtype, 0), 1, index->type->dim), *in[3] = {onnx_not_empty(n, base, 0), index, x};
+    Val *y = in[0] ? op_emit(n->b, OP_scatter_elements, in, 3, attrs, 2) : NULL;
+    return y ? op_slice_axis(n->b, y, 0, dim_const(n->ctx, 0), index->type->dim[0], 1) : NULL;
+}
+
+/* The order after a stable sort by one more column: keys [columns,rows], at: which. */
+static Val *sort_by(OnnxNode *n, Val *keys, Val *at, Val *order)
+{
+    const Dim *rows = keys->type->dim[1];
+    Val *column = op_reshape(n->b, gather_found(n, keys, 0, at), 1, &rows), *moved = gather_found(n, column, 0, order), *sorted[2];
+    return moved && onnx_top_k(n, moved, 0, rows, false, sorted) ? gather_found(n, order, 0, sorted[1]) : NULL;
+}
+
+/* Rows in ascending order, equal ones as they were: s64[rows]. The last column is sorted by first, in a loop. */
+static Val *order_of(OnnxNode *n, Val *keys)
+{
+    const Dim *columns = keys->type->dim[0], *rows = keys->type->dim[1], *last = dim_sub(n->ctx, columns, dim_const(n->ctx, 1));
+    Val *order = counting(n, rows);
+    int64_t one;
+    if (dim_is_const(columns, &one) && one == 1)
+        return sort_by(n, keys, op_const_s64(n->b, DT_S64, 0), order);
+    AttrVal counts[2] = {attr_int(1), attr_int(0)};
+    Val *in[4] = {onnx_size_value(n, columns), NULL, order, keys};
+    if (!in[0] || !order)
+        return NULL;
+    Node *node = ir_emit(n->b, OP_loop, in, 4, attrs_make(n->ctx, counts, 2), &order->type, 1);
+    Region *region = ir_add_region(node);
+    Builder b = ir_at_end(region, n->b->loc);
+    OnnxNode inner = *n;
+    inner.b = &b;
+    Val *i = region_param(region, type_tensor(n->ctx, DT_S64, 0, NULL)), *before = region_param(region, order->type);
+    Val *all = region_param(region, keys->type), *at = op_binary(&b, OP_sub, onnx_size_value(&inner, last), i);
+    Val *yields[2] = {op_const_s64(&b, DT_BOOL, 1), at ? sort_by(&inner, all, at, before) : NULL};
+    if (!yields[0] || !yields[1])
+        return NULL;
+    ir_emit(&b, OP_yield, yields, 2, NULL, NULL, 0);
+    return ir_out(node, 0);
+}
+
+/* Unique-11: of the elements, or of the slices along an axis; sorted, or by first occurrence. As numpy: NaN equals NaN and is the last,
+ * -0 equals 0, and the first of those that are equal stands for them. */
+bool import_unique(OnnxNode *n)
+{
+    Val *x = n->in[0], *results[4];
+    bool sorted = na_int(n, "sorted", 1) != 0;
+    uint32_t axis = 0, from = 0;
+    int64_t perm[IR_MAX_RANK], none, reduced = 0;
+    if (!na_find(n, "axis"))
+        x = flattened(n, x);
+    else if (!node_axis(n, "axis", na_int(n, "axis", 0), x->type->rank, &axis))
+        return false;
+    Val *keys = keys_of(n, x, false);
+    if (!keys)
+        return false;
+    const Dim *rows = x->type->dim[axis];
+    for (uint32_t a = 0; a + 1 < x->type->rank; a++) {
+        from += from == axis;
+        perm[a] = from++;
+    }
+    perm[x->type->rank - 1] = axis;
+    keys = op_transpose(n->b, keys, perm);
+    keys = op_flatten_to(n->b, keys, keys ? keys->type->rank - 1 : 0);
+    if (!keys)
+        return false;
+    if (dim_is_const(rows, &none) && none == 0) {
+        const Dim *zero = dim_const(n->ctx, 0);
+        for (uint32_t i = 0; i < n->n_out; i++)
+            n->out[i] = i == 0 ? x : op_broadcast(n->b, op_const_s64(n->b, DT_S64, 0), 1, &zero);
+        return true;
+    }
+    Val *order = order_of(n, keys), *place = counting(n, rows), *zero = op_const_s64(n->b, DT_S64, 0);
+    Val *before = op_binary(n->b, OP_max, op_binary(n->b, OP_sub, place, op_const_s64(n->b, DT_S64, 1)), zero);
+    before = order && before ? gather_found(n, order, 0, before) : NULL;
+    Val *other = before ? op_binary(n->b, OP_ne, gather_found(n, keys, 1, order), gather_found(n, keys, 1, before)) : NULL;
+    other = op_reshape(n->b, op_reduce(n->b, other, "or", &reduced, 1), 1, &rows);
+    Val *begins = op_binary(n->b, OP_or, op_binary(n->b, OP_eq, place, zero), other); /* a group of equal rows, in their order */
+    AttrVal most[4] = {attr_int(0), attr_str(n->ctx, "max"), attr_bool(false), attr_bool(false)};
+    Val *group = op_binary(n->b, OP_sub, running_sum(n, begins), op_const_s64(n->b, DT_S64, 1));
+    Val *start = op_select(n->b, begins, place, zero);
+    start = start ? op_emit(n->b, OP_cumulate, &start, 1, most, 4) : NULL;
+    Val *first = start ? gather_found(n, order, 0, start) : NULL; /* of the group, per row in order */
+    if (!first || !group)
+        return false;
+    if (sorted) {
+        Val *at = positions_of(n, begins);
+        results[1] = at ? gather_found(n, order, 0, at) : NULL;
+        results[2] = scattered(n, order, group, "none");
+    } else {
+        Val *is_first = op_binary(n->b, OP_eq, scattered(n, order, first, "none"), place);
+        Val *rank = op_binary(n->b, OP_sub, running_sum(n, is_first), op_const_s64(n->b, DT_S64, 1));
+        results[1] = positions_of(n, is_first);
+        results[2] = rank ? gather_found(n, rank, 0, scattered(n, order, first, "none")) : NULL;
+    }
+    if (!results[1] || !results[2])
+        return false;
+    Val *ones = op_broadcast(n->b, op_const_s64(n->b, DT_S64, 1), 1, &rows), *counts = scattered(n, results[2], ones, "add");
+    results[0] = gather_found(n, x, axis, results[1]);
+    results[3] = counts ? op_slice_axis(n->b, counts, 0, dim_const(n->ctx, 0), results[1]->type->dim[0], 1) : NULL;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        n->out[i] = results[i];
+    return results[0] && results[3];
 }

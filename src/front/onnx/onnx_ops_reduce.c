@@ -4,6 +4,7 @@
  */
 #include "front/onnx/onnx_int.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The axes of a Reduce*: an attribute, or (ReduceSum-13, the others from 18 on) an input. */
@@ -179,9 +180,47 @@ bool import_hardmax(OnnxNode *n)
 
 /* TopK: k is an attribute before 10, then an input. The largest first, or the smallest; `sorted = 0` leaves the order open, so
  * sorted is right. */
+/* Lines are sorted at a size that is a number. */
+static bool is_decided_by_the_run(const Type *x, uint32_t axis, const Dim *k)
+{
+    bool number = dim_is_const(x->dim[axis], NULL) && dim_is_const(k, NULL);
+    bool has_end = dtype_is_int(x->dtype) || x->dtype == DT_F64 || x->dtype == DT_F32 || x->dtype == DT_F16 || x->dtype == DT_BF16;
+    return !number && has_end && type_bound(x, axis) < INT32_MAX && dim_le(k, x->dim[axis]) == TRI_YES;
+}
+
+/* The axis at its largest size, filled with what comes last in the order: behind equal elements, for these have lower indices. */
+static Val *filled_up(OnnxNode *n, Val *x, uint32_t axis, bool largest)
+{
+    const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK];
+    int64_t interior[IR_MAX_RANK] = {0};
+    DType dtype = x->type->dtype;
+    for (uint32_t a = 0; a < x->type->rank; a++)
+        lo[a] = hi[a] = dim_const(n->ctx, 0);
+    hi[axis] = dim_sub(n->ctx, dim_const(n->ctx, type_bound(x->type, axis)), x->type->dim[axis]);
+    bool is_signed = dtype_kind(dtype) == DK_SINT;
+    int64_t top = (int64_t)(UINT64_MAX >> (64 - dtype_bits(dtype) + is_signed)), last = !largest ? top : is_signed ? -top - 1 : 0;
+    AttrVal attrs[3] = {attr_dims(lo, x->type->rank), attr_dims(hi, x->type->rank), attr_ints(interior, x->type->rank)};
+    Val *in[2] = {x, dtype_is_float(dtype) ? op_const_f64(n->b, dtype, largest ? -INFINITY : INFINITY) : op_const_s64(n->b, dtype, last)};
+    return op_emit(n->b, OP_pad, in, 2, attrs, 3);
+}
+
+bool onnx_top_k(OnnxNode *n, Val *x, uint32_t axis, const Dim *k, bool largest, Val **out)
+{
+    int64_t low, high;
+    dim_range(k, &low, &high);
+    bool cut = is_decided_by_the_run(x->type, axis, k);
+    AttrVal attrs[3] = {attr_int(axis), attr_dim(cut ? dim_const(n->ctx, high) : k), attr_str(n->ctx, largest ? "max" : "min")};
+    Val *sorted = cut ? filled_up(n, x, axis, largest) : x, *values = sorted ? op_emit(n->b, OP_topk, &sorted, 1, attrs, 3) : NULL;
+    for (uint32_t i = 0; i < 2; i++) {
+        out[i] = !values ? NULL : i == 0 ? values : values->def && values->def->op == OP_topk ? ir_out(values->def, 1) : NULL;
+        out[i] = cut ? op_slice_axis(n->b, out[i], axis, dim_const(n->ctx, 0), k, 1) : out[i];
+    }
+    return out[0] && out[1];
+}
+
 bool import_top_k(OnnxNode *n)
 {
-    Val *x = n->in[0];
+    Val *x = n->in[0], *out[2];
     uint32_t axis;
     const Dim *k;
     if (!node_axis(n, "axis", na_int(n, "axis", -1), x->type->rank, &axis))
@@ -194,12 +233,9 @@ bool import_top_k(OnnxNode *n)
     dim_range(k, &low, &high);
     if (high < 0)
         return node_bad(n, "k is %lld, it must be 0 or more", (long long)high);
-    AttrVal attrs[3] = {attr_int(axis), attr_dim(k), attr_str(n->ctx, na_int(n, "largest", 1) ? "max" : "min")};
-    Val *values = op_emit(n->b, OP_topk, &x, 1, attrs, 3);
-    if (!values)
+    if (!onnx_top_k(n, x, axis, k, na_int(n, "largest", 1) != 0, out))
         return false;
-    n->out[0] = values;
-    if (n->n_out > 1)
-        n->out[1] = values->def && values->def->op == OP_topk ? ir_out(values->def, 1) : NULL;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        n->out[i] = out[i];
     return true;
 }
