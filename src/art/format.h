@@ -105,7 +105,9 @@ typedef struct ArtRecBuf {
 /* Steps of control lie between the phases of a body and nest: IF .. ELSE .. END, LOOP .. NEXT. Who leaves the straight way goes on
  * behind step `target`: an IF whose condition is false behind its ELSE, an ELSE behind its END, a LOOP that is not entered behind its
  * NEXT, a NEXT that goes round behind its LOOP. A SIZE gives a symbol the value of the s64 at `trip`, cut to [0, bound]. */
-typedef enum ArtStepKind { ART_STEP_IF, ART_STEP_ELSE, ART_STEP_END, ART_STEP_LOOP, ART_STEP_NEXT, ART_STEP_SIZE, ART_STEP_KINDS } ArtStepKind;
+typedef enum ArtStepKind {
+    ART_STEP_IF, ART_STEP_ELSE, ART_STEP_END, ART_STEP_LOOP, ART_STEP_NEXT, ART_STEP_SIZE, ART_STEP_KINDS
+} ArtStepKind;
 #define ART_STEP_GO 1u   /* LOOP, NEXT: goes on only if the bool at `go` is true */
 #define ART_STEP_TRIP 2u /* LOOP: at most as often as the s64 at `trip` says */
 #define ART_STEP_CUT 4u  /* LOOP, SIZE: to need more than the bound is an error of node `node`, code ART_ERROR_STEPS */

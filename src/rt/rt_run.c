@@ -27,7 +27,8 @@ const char *igata_status_text(igata_status status)
         [IGATA_E_BUSY] = "the job still runs",
         [IGATA_E_THREADS] = "too many threads, or they cannot be started",
         [IGATA_E_SIZE] = "a size is outside its range, or not what another input says",
-        [IGATA_E_BOUND] = "a loop needs more trips than its bound (--bound, when the model is compiled), a result more elements, or a loop does not end",
+        [IGATA_E_BOUND] =
+            "a loop needs more trips than its bound (--bound, when the model is compiled), a result more elements, or a loop does not end",
     };
     return status >= 0 && status < IGATA_STATUS_COUNT ? texts[status] : "unknown status";
 }

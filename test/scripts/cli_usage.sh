@@ -255,6 +255,18 @@ says "more trips than its bound.*in node 'line7'"
 expect 0 inspect stack.so --json
 grep -q '"name": "u0", "lo": 0, "hi": 2, "found": true}' out || fail "the JSON does not tell the found size"
 grep -q '"kind": "loop", [^}]*"bound": 2, "size": "u0"' out || fail "the JSON does not tell which step finds the size"
+cat > value.ig << 'E2'
+sym u0 in [0, 8] unbacked
+entry func @main(%n : s64[] "n", %x : f32[8] "x") -> ("y") {
+  found %n {size=u0}
+  %y = slice %x {start=[0], size=[u0], step=[1]} : f32[u0]
+  yield %y
+}
+E2
+expect 0 inspect value.ig
+grep -q '^u0 = %n, at most 8$' out || fail "inspect does not tell which value becomes a size"
+expect 0 inspect value.ig --json
+grep -q '"kind": "size", [^}]*"bound": 8, "size": "u0", "trip": "n"' out || fail "the JSON does not tell which value becomes a size"
 expect 3 compile "$SRC/examples/digits/digits.onnx" --dim batch=2 --bound u7=2 -o never.so
 says "no size 'u7'; it has 'batch'"
 expect 3 compile stack.ig --bound u7=2 -o never.so

@@ -144,7 +144,8 @@ static inline Pb onnx_model(const Pb *graph, int64_t opset)
     return model;
 }
 
-enum { ONNX_F32 = 1, ONNX_S64 = 7, ONNX_BOOL = 9, GRAPH_NODE = 1, GRAPH_INIT = 5, GRAPH_IN = 11, GRAPH_OUT = 12 };
+enum { ONNX_F32 = 1, ONNX_S64 = 7, ONNX_BOOL = 9, ONNX_C64 = 14, ONNX_U4 = 21 };
+enum { GRAPH_NODE = 1, GRAPH_INIT = 5, GRAPH_IN = 11, GRAPH_OUT = 12 };
 
 static inline void onnx_add_value(Pb *graph, uint32_t field, const char *name, int elem, uint32_t rank, const int64_t *dims)
 {

@@ -325,7 +325,14 @@ static const char stack_text[] = "sym u0 in [0, 2147483647] unbacked\nweight @ye
                                  "    (%i : s64[], %a : f32[4]) %b = add %a, %a : f32[4] %t = const {weight=@yes} : bool[] yield %t, %b, %a }\n"
                                  "  yield %y, %t\n}\n";
 
-static void check_trips(igata_model *model, int64_t trips, int64_t bound)
+/* A value that becomes a size: rows of x, x + 1, .. */
+static const char value_text[] = "sym u0 in [0, 2147483647] unbacked\nweight @yes : bool[] = [true]\n"
+                                 "entry func @main(%n : s64[] \"n\", %x : f32[4] \"x\") -> (\"y\", \"trace\") {\n"
+                                 "  found %n {size=u0}\n"
+                                 "  %y = add %x, %x : f32[4] %x2 = reshape %x {shape=[1,4]} : f32[1,4] %i = iota {dtype=f32, shape=[u0,1], axis=0} : f32[u0,1]\n"
+                                 "  %t = add %i, %x2 : f32[u0,4] yield %y, %t\n}\n";
+
+static void check_trips(igata_model *model, int64_t trips, int64_t bound, bool loops)
 {
     igata_entry entry = {.size = sizeof entry};
     igata_value value = {.size = sizeof value};
@@ -350,11 +357,11 @@ static void check_trips(igata_model *model, int64_t trips, int64_t bound)
     assert_int_equal(status, trips > bound ? IGATA_E_BOUND : IGATA_OK);
     if (status != IGATA_OK)
         assert_string_equal(igata_error_node(model, error), "line4");
-    int64_t rows = trips < 0 || trips > bound ? 0 : trips; /* too many are refused before the first */
+    int64_t most = loops ? 0 : bound, rows = trips < 0 ? 0 : trips > bound ? most : trips; /* too many trips are refused before the first */
     assert_int_equal(igata_shape(model, 0, 3, sizes, dims), IGATA_OK);
     assert_true(dims[0] == rows && dims[1] == 4);
     for (int64_t i = 0; i < 4 * rows; i++)
-        assert_true(trace[i] == ldexpf((float)(i % 4 + 1), (int)(i / 4)));
+        assert_true(trace[i] == (loops ? ldexpf((float)(i % 4 + 1), (int)(i / 4)) : (float)(i % 4 + 1 + i / 4)));
     for (const uint8_t *p = (const uint8_t *)(trace + 4 * rows); p < (const uint8_t *)trace + sizeof trace; p++)
         assert_int_equal(*p, 0xA5);
 }
@@ -365,8 +372,10 @@ static void test_bound(void **state)
     const TargetInfo *host = cgen_host_target();
     if (!host)
         skip();
-    for (int64_t bound = 5; bound <= DRIVER_BOUND; bound += DRIVER_BOUND - 5) {
-        Fixture f = begin(stack_text);
+    for (int i = 0; i < 4; i++) {
+        bool loops = i < 2;
+        int64_t bound = i % 2 ? DRIVER_BOUND : 5;
+        Fixture f = begin(loops ? stack_text : value_text);
         DimBinding given[2] = {{.name = str_intern(f.ctx, "u1"), .hi = 3, .bound = true}, {.name = str_intern(f.ctx, "u0"), .hi = bound, .bound = true}};
         DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {host}, .n_targets = 1};
         assert_true(driver_set_bounds(f.ctx, f.func, given, bound == DRIVER_BOUND ? 1 : 2));
@@ -377,8 +386,8 @@ static void test_bound(void **state)
         igata_model *model;
         assert_int_equal(igata_open("stack.so", NULL, &model), IGATA_OK);
         const int64_t trips[] = {-1, 0, 1, bound - 1, bound, bound + 1, INT64_MAX};
-        for (size_t i = 0; i < IG_COUNT(trips); i++)
-            check_trips(model, trips[i], bound);
+        for (size_t t = 0; t < IG_COUNT(trips); t++)
+            check_trips(model, trips[t], bound, loops);
         igata_close(model);
         driver_destroy(p);
         ctx_destroy(f.ctx);

@@ -60,8 +60,22 @@ static Val *positions_of(OnnxNode *n, Val *mask)
     return at ? op_slice_axis(n->b, at, 0, dim_const(c, 0), size, 1) : NULL;
 }
 
+/* Elements that compare as they are; exact. */
+static Val *comparable(OnnxNode *n, Val *x)
+{
+    DType dtype = x->type->dtype;
+    int bits = (int)dtype_bits(dtype);
+    if (dtype_kind(dtype) > DK_BOOL)
+        return node_bad(n, "%s of such elements is not supported, supported are numbers and bool", n->row->type), NULL;
+    if (dtype == DT_BOOL || (dtype_is_int(dtype) ? bits >= 8 : bits >= 16))
+        return x;
+    return op_cast_to(n->b, x, dtype_is_int(dtype) ? DT_S8 : DT_F32);
+}
+
 static Val *flattened(OnnxNode *n, Val *x)
 {
+    if (!x)
+        return NULL;
     const Dim *size = dim_product(n->ctx, x->type->dim, x->type->rank);
     return op_reshape(n->b, x, 1, &size);
 }
@@ -119,7 +133,9 @@ static Val *gather_found(OnnxNode *n, Val *data, uint32_t axis, Val *at)
 /* NonZero-9, -13: a column for each element that is not zero, NaN among them, in row-major order. Of a scalar, columns of no row. */
 bool import_non_zero(OnnxNode *n)
 {
-    Val *x = n->in[0];
+    Val *x = comparable(n, n->in[0]);
+    if (!x)
+        return false;
     const Type *type = x->type;
     const Dim *stride[IR_MAX_RANK], *shape[2] = {dim_const(n->ctx, type->rank), NULL};
     bool is_bool = type->dtype == DT_BOOL;
@@ -160,6 +176,7 @@ bool import_compress(OnnxNode *n)
 /* Integers in the order of floats, where -0 is 0, and NaN is first for argmax or else last: with both the largest. */
 static Val *keys_of(OnnxNode *n, Val *x, bool floats)
 {
+    x = x ? comparable(n, x) : NULL;
     if (!x || !dtype_is_float(x->type->dtype))
         return floats ? NULL : x && x->type->dtype == DT_BOOL ? op_cast_to(n->b, x, DT_U8) : x;
     x = x->type->dtype == DT_F64 ? x : op_cast_to(n->b, x, DT_F32);
@@ -320,7 +337,7 @@ static Val *nms_scalar(OnnxNode *n, uint32_t i, DType dtype, Val *missing)
 {
     uint64_t count;
     Val *x = node_in(n, i);
-    if (x && (x->type->kind != TY_TENSOR || x->type->dtype != dtype || !type_count(x->type, &count) || count != 1))
+    if (x && (x->type->dtype != dtype || !type_count(x->type, &count) || count != 1))
         return node_bad(n, "NonMaxSuppression: input %u is one element of %s", i, dtype_name(dtype)), NULL;
     return x ? node_scalar(n, x) : missing;
 }
@@ -331,7 +348,7 @@ bool import_non_max_suppression(OnnxNode *n)
 {
     const Type *boxes = n->in[0]->type, *scores = n->in[1]->type;
     int64_t four, limit, none;
-    bool shaped = boxes->kind == TY_TENSOR && scores->kind == TY_TENSOR && boxes->dtype == DT_F32 && scores->dtype == DT_F32 &&
+    bool shaped = boxes->dtype == DT_F32 && scores->dtype == DT_F32 &&
                   boxes->rank == 3 && scores->rank == 3 && dim_is_const(boxes->dim[2], &four) && four == 4;
     if (!shaped || dim_eq(boxes->dim[0], scores->dim[0]) != TRI_YES || dim_eq(boxes->dim[1], scores->dim[2]) != TRI_YES)
         return node_bad(n, "NonMaxSuppression takes boxes f32[batches,boxes,4] and scores f32[batches,classes,boxes]");
@@ -374,7 +391,8 @@ static Val *scattered(OnnxNode *n, Val *index, Val *x, const char *combine)
     AttrVal attrs[2] = {attr_int(0), attr_str(n->ctx, combine)};
     if (!index || !x)
         return NULL;
-    Val *base = op_broadcast(n->b, op_const_s64(n->b, x->type->dtype, 0), 1, index->type->dim), *in[3] = {onnx_not_empty(n, base, 0), index, x};
+    Val *base = op_broadcast(n->b, op_const_s64(n->b, x->type->dtype, 0), 1, index->type->dim);
+    Val *in[3] = {onnx_not_empty(n, base, 0), index, x};
     Val *y = in[0] ? op_emit(n->b, OP_scatter_elements, in, 3, attrs, 2) : NULL;
     return y ? op_slice_axis(n->b, y, 0, dim_const(n->ctx, 0), index->type->dim[0], 1) : NULL;
 }
