@@ -12,6 +12,7 @@ typedef struct Sizes {
     Func *func;
     Map *size; /* symbol id -> Dim */
     const Dim *(*find)(void *user, const Sym *sym);
+    bool changed; /* some value's type */
 } Sizes;
 
 static const Dim *bound(void *user, const Sym *sym) { return map_get(((const Sizes *)user)->size, sym->id); }
@@ -59,7 +60,9 @@ static bool bind_shape(Sizes *b, const ShapeBinding *shape)
 
 static bool rebind_val(Sizes *b, Val *val)
 {
-    val->type = type_bind(b->ctx, val->type, b->find, b);
+    const Type *old = val->type;
+    val->type = type_bind(b->ctx, old, b->find, b);
+    b->changed |= val->type != old;
     return val->type != NULL;
 }
 
@@ -103,14 +106,14 @@ static bool rebind_module(Sizes *b, Arena *tmp)
     bool ok = true;
     for (uint32_t i = 0; ok && i < b->func->module->funcs.len; i++)
         ok = rebind_region(b, tmp, b->func->module->funcs.data[i]->body);
-    return ok;
+    return ok && (!b->changed || op_verify(b->func->module)); /* a number or a bound may be too small for a node */
 }
 
 bool driver_bind_dims(Context *ctx, Func *func, const ImportOptions *options)
 {
     Module *module = func->module;
     Arena *tmp = arena_create(ctx);
-    Sizes b = {ctx, func, map_create(tmp), bound};
+    Sizes b = {ctx, func, map_create(tmp), bound, false};
     bool ok = true;
     for (uint32_t i = 0; ok && i < options->n_dims; i++) {
         const DimBinding *dim = &options->dims[i];
@@ -154,7 +157,7 @@ static const Dim *default_bound(void *user, const Sym *sym)
 bool driver_set_bounds(Context *ctx, Func *func, const DimBinding *bounds, uint32_t n)
 {
     Arena *tmp = arena_create(ctx);
-    Sizes b = {ctx, func, map_create(tmp), bound};
+    Sizes b = {ctx, func, map_create(tmp), bound, false};
     for (uint32_t i = 0; i < func->module->syms.len; i++) {
         const Sym *sym = func->module->syms.data[i];
         int64_t hi = sym->hi;
@@ -172,7 +175,7 @@ bool driver_set_bounds(Context *ctx, Func *func, const DimBinding *bounds, uint3
 bool driver_bound_sizes(Context *ctx, Func *func)
 {
     Arena *tmp = arena_create(ctx);
-    Sizes b = {ctx, func, map_create(tmp), default_bound};
+    Sizes b = {ctx, func, map_create(tmp), default_bound, false};
     bool ok = rebind_module(&b, tmp);
     arena_destroy(tmp);
     return ok;

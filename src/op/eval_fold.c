@@ -476,6 +476,8 @@ bool eval_topk(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **out)
         inner *= (uint64_t)x->dim[i];
     Best how = best_of(node, x);
     Arena *tmp = arena_create(ec->ctx);
+    if (k > n && out[0]->count)
+        eval_error(ec, node, EVAL_ERR_INDEX);
     uint64_t *index = ARENA_ARRAY(tmp, uint64_t, n), *spare = ARENA_ARRAY(tmp, uint64_t, n);
     uint64_t lines = k ? out[0]->count / k : 0;
     for (uint64_t line = 0; line < lines; line++) {

@@ -150,14 +150,13 @@ bool lower_gather(LowerArgs *args)
     uint32_t axis = (uint32_t)node_int(args->node, AN_axis), batch = (uint32_t)node_int(args->node, AN_batch);
     uint32_t inner = indices->rank - batch;
     const Expr *at[IR_MAX_RANK];
-    if (!lower_indexable(args, data->dim[axis]))
-        return false;
     IndexPiece *piece = lower_pieces(args, 1);
     for (uint32_t a = 0; a < indices->rank; a++)
         at[a] = args->out[a < batch ? a : axis + a - batch];
     for (uint32_t a = 0; a < data->rank; a++)
         piece->index[a] = a < axis ? args->out[a] : a > axis ? args->out[a - 1 + inner] : NULL;
     piece->index[axis] = lower_index_value(args, 1, at, data->dim[axis]);
+    piece->guard = lower_nonempty(args, NULL, data->dim[axis]);
     return true;
 }
 
@@ -167,12 +166,13 @@ bool lower_gather_elements(LowerArgs *args)
         return false;
     const Type *data = lower_type(args, 0);
     uint32_t axis = (uint32_t)node_int(args->node, AN_axis);
-    if (!lower_indexable(args, data->dim[axis]) || !lower_within(args, axis))
+    if (!lower_within(args, axis))
         return false;
     IndexPiece *piece = lower_pieces(args, 1);
     for (uint32_t a = 0; a < data->rank; a++)
         piece->index[a] = args->out[a];
     piece->index[axis] = lower_index_value(args, 1, args->out, data->dim[axis]);
+    piece->guard = lower_nonempty(args, NULL, data->dim[axis]);
     return true;
 }
 
@@ -192,9 +192,8 @@ bool lower_gather_nd(LowerArgs *args)
             piece->index[a] = args->out[a];
         } else if (a < batch + length) {
             at[outer] = lx_int(args->k, a - batch);
-            if (!lower_indexable(args, data->dim[a]))
-                return false;
             piece->index[a] = lower_index_value(args, 1, at, data->dim[a]);
+            piece->guard = lower_nonempty(args, piece->guard, data->dim[a]);
         } else {
             piece->index[a] = args->out[outer + a - batch - length];
         }

@@ -93,13 +93,14 @@ const Expr *lower_index_s64(Kernel *k, const Expr *value)
 
 const Expr *lower_clamped(LowerArgs *args, const Expr *position, const Expr *size)
 {
-    return position->hi < size->lo ? position : lx_min(args->k, position, lx_sub(args->k, size, lx_int(args->k, 1)));
+    const Expr *last = lx_sub(args->k, lx_max(args->k, size, lx_int(args->k, 1)), lx_int(args->k, 1));
+    return position->hi < size->lo ? position : lx_min(args->k, position, last);
 }
 
-bool lower_indexable(LowerArgs *args, const Dim *size)
+const Expr *lower_nonempty(LowerArgs *args, const Expr *guard, const Dim *size)
 {
-    return lx_is_int(lower_dim(args, size), NULL) || lower_dim(args, size)->lo >= 1 ||
-           lower_fail(args, "an axis that is indexed may be empty: give a larger low end of a range");
+    const Expr *n = lower_dim(args, size);
+    return n->lo >= 1 || lx_is_int(n, NULL) ? guard : lx_and(args->k, guard, lx_lt(args->k, lx_int(args->k, 0), n));
 }
 
 bool lower_within(LowerArgs *args, uint32_t axis)
@@ -111,7 +112,7 @@ bool lower_within(LowerArgs *args, uint32_t axis)
     return true;
 }
 
-/* i < 0 ? i + size : i, in s64; then checked, then clamped. size >= 1. */
+/* i < 0 ? i + size : i, in s64; then checked, then clamped: to 0 where the axis turns out to be empty, which lower_nonempty guards. */
 const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, const Dim *dim)
 {
     Kernel *k = args->k;

@@ -63,8 +63,8 @@ typedef bool AdjointFn(AdjointArgs *args);
 
 /* ---- lowering, by op kind (ir.md section 2) ------------------------------------------------------------------------- */
 
-/* Where an INDEX op's element comes from: operand `in` at `index` if guard holds. Pieces are tried in order; the last, and only
- * the last, has no guard (NULL). An index is inside its operand only where its guard holds and no earlier one does: a
+/* Where an INDEX op's element comes from: operand `in` at `index` if guard holds. Pieces are tried in order; where the
+ * last one has a guard that fails, too, the element is 0. An index is inside its operand only where its guard holds and no earlier one does: a
  * load made before the choice needs that mask. */
 typedef struct IndexPiece {
     uint32_t in;

@@ -70,8 +70,8 @@ const Type *lower_type(const LowerArgs *args, uint32_t operand);
 /* An s64 value expression of an index loaded from operand `in`: negative values count from the end, the range is
  * checked with the node's error code and clamped to [0, size). */
 const Expr *lower_index_s64(Kernel *k, const Expr *value);
-/* Whether an index on an axis of this size has an element to be clamped to, in any run; else reports. */
-bool lower_indexable(LowerArgs *args, const Dim *size);
+/* guard, and that an axis of this size has an element which an index can be clamped to. */
+const Expr *lower_nonempty(LowerArgs *args, const Expr *guard, const Dim *size);
 /* Whether the indices (operand 1) reach no farther than the data on the axes that they share; else reports. */
 bool lower_within(LowerArgs *args, uint32_t axis);
 const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, const Dim *size);

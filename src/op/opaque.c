@@ -16,7 +16,7 @@
 
 /* ---- loops and values ---------------------------------------------------------------------------------------------- */
 
-/* One loop for each axis; an axis of one element takes none. */
+/* One loop for each axis; an axis of one element, in any run, takes none. */
 typedef struct Axes {
     const Iter *iter[IR_MAX_RANK];
     const Expr *size[IR_MAX_RANK], *at[IR_MAX_RANK];
@@ -24,9 +24,10 @@ typedef struct Axes {
 
 static void open_axis(Kernel *k, Axes *axes, uint32_t a, const Expr *size)
 {
+    bool lone = size->lo == 1 && size->hi == 1;
     axes->size[a] = size;
-    axes->iter[a] = size->hi > 1 ? kernel_iter(k, "i", 0, size->hi - 1) : NULL;
-    axes->at[a] = size->hi > 1 ? lx_iter(k, axes->iter[a]) : lx_int(k, 0);
+    axes->iter[a] = lone ? NULL : kernel_iter(k, "i", 0, size->hi > 1 ? size->hi - 1 : 0);
+    axes->at[a] = lone ? lx_int(k, 0) : lx_iter(k, axes->iter[a]);
 }
 
 static void open_axis_of(const LowerArgs *args, Axes *axes, uint32_t a, const Type *type)
@@ -344,8 +345,8 @@ static const Expr *scatter_position(LowerArgs *args, Stmt ***tail, const Expr *c
     return lower_clamped(args, lx_index(k, let(k, tail, "p", clamped), 0, size->hi - 1), size);
 }
 
-/* y[to] = y[to] (combine) update, rounded to the dtype. */
-static Stmt *scatter_update(LowerArgs *args, const Expr *const *to, const Expr *const *from)
+/* y[to] = y[to] (combine) update, rounded to the dtype; where the guard (or NULL) holds. */
+static Stmt *scatter_update(LowerArgs *args, const Expr *guard, const Expr *const *to, const Expr *const *from)
 {
     static const struct {
         const char *name;
@@ -356,8 +357,8 @@ static Stmt *scatter_update(LowerArgs *args, const Expr *const *to, const Expr *
     const Expr *value = load(args, 2, from);
     for (size_t i = 0; i < IG_COUNT(combine); i++)
         if (node_str_is(args->node, AN_combine, combine[i].name))
-            value = binary(k, combine[i].op, y->dtype, lx_load(k, y, to, NULL, NULL), value);
-    return ls_store(k, y, to, value, NULL);
+            value = binary(k, combine[i].op, y->dtype, lx_load(k, y, to, guard, guard ? lx_const(k, y->dtype, 0) : NULL), value);
+    return ls_store(k, y, to, value, guard);
 }
 
 /* y = data over axes [from, rank), inside loops over the others. */
@@ -391,10 +392,10 @@ bool lower_scatter_elements(LowerArgs *args)
             open_axis_of(args, &axes, a, indices);
         for (uint32_t a = 0; a < rank; a++)
             to[a] = axes.at[a];
-        if (!lower_indexable(args, data->dim[axis]) || !lower_within(args, axis))
+        if (!lower_within(args, axis))
             return false;
         to[axis] = scatter_position(args, &tail, axes.at, lower_size(args, 0, axis));
-        ls_append(tail, scatter_update(args, to, axes.at));
+        ls_append(tail, scatter_update(args, lower_nonempty(args, NULL, data->dim[axis]), to, axes.at));
         ls_append(&list->next, close_axes(k, &axes, shared, rank, body));
     }
     args->stmts = close_axes(k, &axes, 0, shared, list);
@@ -413,18 +414,17 @@ bool lower_scatter_nd(LowerArgs *args)
     if (is_empty(updates))
         return true;
     Stmt *body = NULL, **tail = &body;
-    const Expr *at[IR_MAX_RANK], *to[IR_MAX_RANK];
+    const Expr *at[IR_MAX_RANK], *to[IR_MAX_RANK], *guard = NULL;
     for (uint32_t a = 0; a < updates->rank; a++)
         open_axis_of(args, &axes, a, updates);
     for (uint32_t a = 0; a < outer; a++)
         at[a] = axes.at[a];
     for (uint32_t a = 0; a < data->rank; a++) {
         at[outer] = lx_int(k, a < length ? a : 0);
-        if (a < length && !lower_indexable(args, data->dim[a]))
-            return false;
+        guard = a < length ? lower_nonempty(args, guard, data->dim[a]) : guard;
         to[a] = a < length ? scatter_position(args, &tail, at, lower_size(args, 0, a)) : axes.at[outer + a - length];
     }
-    ls_append(tail, close_axes(k, &axes, outer, updates->rank, scatter_update(args, to, axes.at)));
+    ls_append(tail, close_axes(k, &axes, outer, updates->rank, scatter_update(args, guard, to, axes.at)));
     ls_append(&args->stmts->next, close_axes(k, &axes, 0, outer, body));
     return true;
 }
@@ -434,7 +434,9 @@ bool lower_scatter_nd(LowerArgs *args)
 typedef struct Sort {
     LowerArgs *args;
     uint32_t axis;
-    int64_t n;
+    int64_t most;   /* elements of a line */
+    const Expr *n;  /* those of this run */
+    const Expr *keep;
     bool max;
     Axes axes;
     Buf *order[2]; /* the line's indices, from one to the other in each pass */
@@ -443,9 +445,10 @@ typedef struct Sort {
 
 static const Expr *line_element(const Sort *s, const Expr *i)
 {
-    const Expr *index[IR_MAX_RANK];
+    Kernel *k = s->args->k;
+    const Expr *index[IR_MAX_RANK], *at = lx_index(k, i, 0, s->most - 1);
     for (uint32_t a = 0; a < lower_type(s->args, 0)->rank; a++)
-        index[a] = a == s->axis ? lx_index(s->args->k, i, 0, s->n - 1) : s->axes.at[a];
+        index[a] = a != s->axis ? s->axes.at[a] : lx_is_int(s->n, NULL) ? at : lx_min(k, at, lx_sub(k, s->n, lx_int(k, 1)));
     return load(s->args, 0, index);
 }
 
@@ -470,7 +473,7 @@ static Stmt *merge_step(const Sort *s, int to, const Expr *m, const Expr *lo, co
     for (int side = 0; side < 2; side++) {
         head[side] = let(k, &tail, "h", lx_load(k, s->head, (const Expr *const[]){lx_int(k, side)}, NULL, NULL));
         some[side] = binary(k, OP_lt, DT_BOOL, head[side], lx_cast(k, side ? hi : mid, DT_S64));
-        const Expr *at = lx_index(k, choose(k, some[side], head[side], lx_cast(k, lo, DT_S64)), 0, s->n - 1);
+        const Expr *at = lx_index(k, choose(k, some[side], head[side], lx_cast(k, lo, DT_S64)), 0, s->most - 1);
         index[side] = let(k, &tail, "x", lx_load(k, s->order[!to], &at, NULL, NULL));
         next[side] = binary(k, OP_add, DT_S64, head[side], one);
     }
@@ -486,39 +489,61 @@ static Stmt *merge_step(const Sort *s, int to, const Expr *m, const Expr *lo, co
 }
 
 /* Merges all pairs of runs of `width` into order[to]; of each pair only what can be among the first `keep` of the line. */
-static Stmt *merge_pass(const Sort *s, int to, int64_t width, int64_t keep)
+static Stmt *merge_pass(const Sort *s, int to, int64_t width)
 {
     Kernel *k = s->args->k;
-    int64_t pairs = (s->n + 2 * width - 1) / (2 * width), most = keep < 2 * width ? keep : 2 * width;
+    const Expr *most = lx_min(k, s->keep, lx_int(k, 2 * width));
     Axes pair;
     Stmt *body = NULL, **tail = &body;
-    open_axis(k, &pair, 0, lx_int(k, pairs));
-    const Expr *n = lx_int(k, s->n), *lo = lx_mul(k, pair.at[0], 2 * width);
-    const Expr *mid = lx_min(k, lx_add(k, lo, lx_int(k, width)), n), *hi = lx_min(k, lx_add(k, lo, lx_int(k, 2 * width)), n);
-    const Iter *m = kernel_iter(k, "m", 0, s->n - 1);
+    open_axis(k, &pair, 0, lx_div(k, lx_add(k, s->n, lx_int(k, 2 * width - 1)), 2 * width));
+    const Expr *lo = lx_mul(k, pair.at[0], 2 * width);
+    const Expr *mid = lx_min(k, lx_add(k, lo, lx_int(k, width)), s->n), *hi = lx_min(k, lx_add(k, lo, lx_int(k, 2 * width)), s->n);
+    const Iter *m = kernel_iter(k, "m", 0, s->most - 1);
     for (int side = 0; side < 2; side++) {
         const Expr *start = lx_cast(k, side ? mid : lo, DT_S64);
         tail = ls_append(tail, ls_store(k, s->head, (const Expr *const[]){lx_int(k, side)}, start, NULL));
     }
-    ls_append(tail, ls_for(k, m, lo, lx_min(k, hi, lx_add(k, lo, lx_int(k, most))), 1, BIND_SEQ,
-                           merge_step(s, to, lx_iter(k, m), lo, mid, hi)));
+    ls_append(tail, ls_for(k, m, lo, lx_min(k, hi, lx_add(k, lo, most)), 1, BIND_SEQ, merge_step(s, to, lx_iter(k, m), lo, mid, hi)));
     return close_axes(k, &pair, 0, 1, body);
 }
 
-/* The first `keep` of order[last] go to the results. */
-static Stmt *give_sorted(const Sort *s, int last, int64_t keep)
+/* values and indices (those that somebody reads) at the places of the sorted line. */
+static Stmt *give(const Sort *s, const Axes *out, const Expr *value, const Expr *index)
+{
+    Stmt *body = NULL, **tail = &body;
+    for (int i = 0; i < 2; i++)
+        if (s->args->dst[i])
+            tail = ls_append(tail, ls_store(s->args->k, s->args->dst[i], out->at, i ? index : value, NULL));
+    return close_axes(s->args->k, out, s->axis, s->axis + 1, body);
+}
+
+/* The first `keep` of order[last]. */
+static Stmt *give_sorted(const Sort *s, int last)
 {
     Kernel *k = s->args->k;
     Axes out = s->axes;
     Stmt *body = NULL, **tail = &body;
-    open_axis(k, &out, s->axis, lx_int(k, keep));
-    const Expr *i = lx_load(k, s->order[last], &out.at[s->axis], NULL, NULL);
-    i = let(k, &tail, "x", i);
-    if (s->args->dst[0])
-        tail = ls_append(tail, ls_store(k, s->args->dst[0], out.at, line_element(s, i), NULL));
-    if (s->args->dst[1])
-        ls_append(tail, ls_store(k, s->args->dst[1], out.at, i, NULL));
+    open_axis(k, &out, s->axis, lx_min(k, s->keep, s->n));
+    const Expr *i = let(k, &tail, "x", lx_load(k, s->order[last], &out.at[s->axis], NULL, NULL));
+    Axes line = out;
+    line.iter[s->axis] = NULL; /* the loop goes around the load, too */
+    ls_append(tail, give(s, &line, line_element(s, i), i));
     return close_axes(k, &out, s->axis, s->axis + 1, body);
+}
+
+/* A line that may be shorter than what is asked for: the run has an error then, and what is missing is 0. */
+static Stmt *check_line(const Sort *s)
+{
+    Kernel *k = s->args->k;
+    Axes out = s->axes;
+    Stmt *check = ls_new(k, LS_CHECK);
+    check->u.check.cond = lx_le(k, s->keep, s->n);
+    check->u.check.code = (uint64_t)s->args->node->id << 8 | OP_ERROR_INDEX;
+    if (lx_is_true(check->u.check.cond))
+        return NULL;
+    open_axis(k, &out, s->axis, s->keep);
+    check->next = give(s, &out, lx_const(k, lower_type(s->args, 0)->dtype, 0), s64(k, 0));
+    return check;
 }
 
 bool lower_topk(LowerArgs *args)
@@ -529,26 +554,27 @@ bool lower_topk(LowerArgs *args)
     const Type *x = lower_type(args, 0);
     Sort s = {.args = args, .max = node_str_is(args->node, AN_kind, "max")};
     s.axis = (uint32_t)node_int(args->node, AN_axis);
-    s.n = type_dim(x, s.axis);
-    int64_t keep = type_dim(args->node->out[0].type, s.axis);
-    if (s.n < 0 || keep < 0)
-        return lower_fail(args, "sorting needs an axis whose size is a number: give one size instead of a range");
-    if (keep > s.n)
-        return lower_fail(args, "it asks for more elements than the axis has");
+    s.n = lower_size(args, 0, s.axis);
+    s.most = s.n->hi;
+    s.keep = lower_dim(args, args->node->out[0].type->dim[s.axis]);
     for (uint32_t a = 0; a < x->rank; a++)
         open_axis(k, &s.axes, a, a == s.axis ? lx_int(k, 1) : lower_size(args, 0, a));
     for (int i = 0; i < 2; i++)
-        s.order[i] = kernel_buf(k, str_intern(k->ctx, "order"), DT_S64, BUF_LOCAL, 1, &s.n);
+        s.order[i] = kernel_buf(k, str_intern(k->ctx, "order"), DT_S64, BUF_LOCAL, 1, &s.most);
     s.head = kernel_buf(k, str_intern(k->ctx, "head"), DT_S64, BUF_LOCAL, 1, (const int64_t[]){2});
     Axes all;
-    open_axis(k, &all, 0, lx_int(k, s.n));
+    open_axis(k, &all, 0, s.n);
     Stmt *list = NULL, **tail = &list;
     Stmt *start = ls_store(k, s.order[0], all.at, lx_cast(k, all.at[0], DT_S64), NULL);
     tail = ls_append(tail, close_axes(k, &all, 0, 1, start));
     int last = 0;
-    for (int64_t width = 1; width < s.n; width *= 2, last = !last)
-        tail = ls_append(tail, merge_pass(&s, !last, width, keep));
-    ls_append(tail, give_sorted(&s, last, keep));
-    args->stmts = close_axes(k, &s.axes, 0, x->rank, list);
+    for (int64_t width = 1; width < s.most; width *= 2, last = !last)
+        tail = ls_append(tail, merge_pass(&s, !last, width));
+    ls_append(tail, give_sorted(&s, last));
+    list = only_if(k, lx_lt(k, lx_int(k, 0), s.n), list);
+    Stmt *before = check_line(&s);
+    if (before)
+        ls_append(&before->next->next, list);
+    args->stmts = close_axes(k, &s.axes, 0, x->rank, before ? before : list);
     return true;
 }

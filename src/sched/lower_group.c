@@ -237,8 +237,8 @@ static const Expr *inline_index(Lower *l, const Node *node, const Expr *const *i
         before = before ? (guard[i] ? lx_or(l->k, before, guard[i]) : before) : guard[i];
     }
     l->mask = outer;
-    const Expr *result = value[n - 1];
-    for (uint32_t i = n - 1; i-- > 0;) {
+    const Expr *result = guard[n - 1] ? zero_of(l, &node->out[0]) : value[n - 1];
+    for (uint32_t i = guard[n - 1] ? n : n - 1; i-- > 0;) {
         if (!guard[i] || lx_is_true(guard[i])) {
             result = value[i];
         } else if (!lx_is_false(guard[i])) {

@@ -163,6 +163,27 @@ static const Case cases[] = {
      "  %m = dimval {dim=2*u3} : s64[]\n"
      "  %g = if %go, %s1, %n : f32[u0,3] { (%p : f32[u0,3], %h : s64[]) %l = dimval {dim=u0} : s64[] %f0 = cast %l {dtype=f32} : f32[] %f1 = reshape %f0 {shape=[1,1]} : f32[1,1] %y = mul %p, %f1 : f32[u0,3] yield %y } { (%p : f32[u0,3], %h : s64[]) yield %p }\n"
      "  yield %a, %b, %c, %d, %e, %g, %m\n}\n"},
+    /* indices into what a loop stacks, which may be nothing: by value, from the end, through other moves, written to, sorted */
+    {"picked",
+     "sym u0 in [0, 8] unbacked\n"
+     "weight @yes : bool[] = [true]\nweight @i : s64[2] = [-1, 1]\nweight @p : s64[2,2] = [0, 3, -2, -1]\nweight @r : s64[2,1] = [-1, 0]\n"
+     "weight @e : s64[2,4] = [0, 1, -1, 1, 0, 0, 1, 1]\nweight @u : f32[2,4] = [1, 2, 3, 4, 5, 6, 7, 8]\nweight @z : f32[1,4] = [9, 8, 7, 6]\n"
+     "entry func @main(%n : s64[] \"n\", %x : f32[4] \"x\") -> (\"g\", \"h\", \"k\", \"d\", \"l\", \"s\", \"t\", \"m\", \"tv\", \"ti\", \"a\", \"q\") {\n"
+     "  %i = const {weight=@i} : s64[2] %p = const {weight=@p} : s64[2,2] %r = const {weight=@r} : s64[2,1] %e = const {weight=@e} : s64[2,4]\n"
+     "  %u = const {weight=@u} : f32[2,4] %z = const {weight=@z} : f32[1,4]\n"
+     "  %y, %a = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[4], f32[u0,4] {\n"
+     "    (%j : s64[], %b : f32[4]) %c = neg %b : f32[4] %v = add %c, %c : f32[4] %t1 = const {weight=@yes} : bool[] yield %t1, %v, %c }\n"
+     "  %g = gather %a, %i {axis=0, batch=0} : f32[2,4]\n"
+     "  %w = reverse %a {axes=[0]} : f32[u0,4] %w1 = exp %w : f32[u0,4] %h = gather %w1, %i {axis=0, batch=0} : f32[2,4]\n"
+     "  %w2 = transpose %w {perm=[1,0]} : f32[4,u0] %w3 = concat %w2, %w2 {axis=1} : f32[4,2*u0] %k = gather %w3, %i {axis=1, batch=0} : f32[4,2]\n"
+     "  %d = gather_nd %a, %p {batch=0} : f32[2]\n"
+     "  %l = gather_elements %w1, %e {axis=0} : f32[2,4]\n"
+     "  %s = scatter_nd %a, %r, %u {combine=add} : f32[u0,4]\n"
+     "  %t = scatter_elements %a, %e, %u {axis=0, combine=none} : f32[u0,4]\n"
+     "  %m = scatter_nd %w, %r, %u {combine=max} : f32[u0,4]\n"
+     "  %tv, %ti = topk %a {axis=0, size=2, kind=max} : f32[2,4], s64[2,4]\n"
+     "  %q, %qi = topk %a {axis=0, size=u0, kind=min} : f32[u0,4], s64[u0,4]\n"
+     "  yield %g, %h, %k, %d, %l, %s, %t, %m, %tv, %ti, %a, %q\n}\n"},
     /* more steps than fit where they are kept at first, after a branch so that the end of a loop is the one too many */
     {"many",
      "weight @yes : bool[] = [true]\n"
@@ -259,7 +280,8 @@ static void check(const Case *def, const TargetInfo *target, int opt_level, cons
     for (unsigned run = 0; run < 2 * ROUNDS; run++) {
         unsigned round = run % ROUNDS;
         ArtifactCase c = {.arena = f.arena, .path = "control.so", .threads = run < ROUNDS ? 1 : 3, .in = f.in[round],
-                          .want = f.want[round], .n_in = f.func->body->params.len, .n_out = func_n_out(f.func)};
+                          .want = f.want[round], .n_in = f.func->body->params.len, .n_out = func_n_out(f.func),
+                          .index_error = f.error[round] != 0};
         const char *wrong = plan ? artifact_eager_wrong(&c, plan) : artifact_wrong(&c);
         if (wrong)
             fail_msg("%s, -O%d, without %s, %s, %u threads, inputs %u: %s", def->name, opt_level, without ? without : "nothing",

@@ -107,6 +107,15 @@ static const Case cases[] = {
      "  %y = gather %e, %i {axis=0, batch=0} : f32[M,3]\n"
      "  yield %y\n}\n",
      {{1, 1}, {2, 2}, {16, 9}, {17, 3}, {40, 9}}},
+    {"sorted", /* lines of a size with a range: all of one, a part of one, several of it */
+     "sym B in [1, 3]\nsym S in [2, 70]\nentry func @main(%x : f32[B,S] \"x\") -> (\"v\", \"i\", \"p\", \"q\", \"t\") {\n"
+     "  %v, %i = topk %x {axis=1, size=S, kind=max} : f32[B,S], s64[B,S]\n"
+     "  %p, %k = topk %x {axis=1, size=2, kind=min} : f32[B,2], s64[B,2]\n"
+     "  %f = reshape %x {shape=[B*S]} : f32[B*S]\n"
+     "  %w, %q = topk %f {axis=0, size=S-1, kind=min} : f32[S-1], s64[S-1]\n"
+     "  %t, %l = topk %x {axis=0, size=1, kind=max} : f32[1,S], s64[1,S]\n"
+     "  yield %v, %i, %p, %q, %t\n}\n",
+     {{1, 2}, {3, 3}, {2, 16}, {1, 17}, {3, 64}, {2, 65}, {3, 70}}},
     {"opaque",
      "sym N in [1, 40]\nsym M in [1, 9]\n"
      "entry func @main(%x : f32[N,6] \"x\", %i : s64[M,1] \"i\") -> (\"c\", \"r\", \"s\", \"t\", \"u\", \"e\") {\n"
@@ -345,16 +354,17 @@ static void nodes_without_a_kernel_are_named(void **state)
     igata_context *ctx = igata_context_create();
     igata_options *o = igata_options_create(ctx);
     igata_network *net;
-    write_text("sym N in [1, 64]\nentry func @main(%x : f32[N] \"x\") -> (\"v\", \"y\") {\n"
-               "  %v, %i = topk %x {axis=0, size=1, kind=max} : f32[1], s64[1]\n"
-               "  %y, %j = topk %x {axis=0, size=1, kind=min} : f32[1], s64[1]\n"
+    write_text("sym N in [1, 64]\nsym M in [1, 64]\n"
+               "entry func @main(%x : f32[4,N] \"x\", %i : s64[4,M] \"i\", %j : s64[3,M] \"j\") -> (\"v\", \"y\") {\n"
+               "  %v = gather_elements %x, %i {axis=0} : f32[4,M]\n"
+               "  %y = gather_elements %x, %j {axis=0} : f32[3,M]\n"
                "  yield %v, %y\n}\n");
     assert_int_equal(igata_network_load(ctx, ig, o, &net), IGATA_OK);
     assert_int_equal(igata_network_compile(net, o, so), IGATA_E_MODEL);
     assert_int_equal(igata_message_count(ctx), 2);
     for (size_t i = 0; i < 2; i++) {
-        assert_non_null(strstr(igata_message_text(ctx, i), "topk on f32[N]"));
-        assert_non_null(strstr(igata_message_text(ctx, i), "instead of a range"));
+        assert_non_null(strstr(igata_message_text(ctx, i), "gather_elements on f32[4,N]"));
+        assert_non_null(strstr(igata_message_text(ctx, i), "give other ranges"));
     }
     assert_null(fopen(so, "r"));
     remove(ig);
