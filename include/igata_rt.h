@@ -114,6 +114,7 @@ typedef struct igata_entry {
     size_t phases, workspace_bytes, scratch_bytes; /* of the chosen variant; igata_workspace adds the bytes up */
     size_t sizes;                                  /* numbers that each run is told: see igata_sizes */
     size_t found;                                  /* numbers that each run finds, behind those: see igata_shape */
+    size_t steps;                                  /* of branches and loops, for which phases run several times, or never */
 } igata_entry;
 typedef struct igata_value {
     size_t size;
@@ -131,12 +132,13 @@ typedef struct igata_size {
     int64_t lo, hi; /* the range, inclusive */
 } igata_size;
 
-/* An execution of a kernel; flops and bytes by the compiler's count, at the bounds. Equal kernels share code: kernel and nodes
+/* An execution of a kernel; flops and bytes by the compiler's count; `bounded`: at the bounds of sizes that a run decides. Equal kernels share code: kernel and nodes
  * are those of the first execution of it; they live as long as the model. */
 typedef struct igata_phase {
     size_t size;
     const char *kernel, *nodes;
     uint64_t flops, bytes;
+    int bounded;
 } igata_phase;
 
 igata_status igata_info(const igata_model *model, igata_model_info *info);

@@ -234,10 +234,14 @@ static igata_status add_io(igata_session *s, Shaped *shaped)
     return IGATA_OK;
 }
 
-/* Of a run: those of all phases, each executed once; of an eager program those of all its entries. */
+/* Of a run: those of all phases, each executed once; of an eager program those of all its entries. 0 where the run decides it. */
 static uint64_t count_flops(const Shaped *shaped)
 {
     uint64_t sum = 0;
+    igata_entry entry = {.size = sizeof entry};
+    igata_entry_info(shaped->model, shaped->entry, &entry);
+    if (entry.sizes || entry.steps || (shaped->eager && shaped->program->variant[0].schedule->steps.len))
+        return 0;
     for (size_t e = 0; e < igata_entry_count(shaped->model); e++) {
         igata_phase phase = {.size = sizeof phase};
         for (size_t p = 0; (shaped->eager || e == shaped->entry) && igata_phase_info(shaped->model, e, p, &phase) == IGATA_OK; p++)

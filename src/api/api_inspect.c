@@ -288,22 +288,38 @@ static void add_entry(Listing *l)
     }
 }
 
+/* Whether a kernel's flops and bytes are those at the bounds of sizes that the run decides. */
+static bool is_bounded(const ArtImage *image, const ArtVariant *variant, uint32_t kernel)
+{
+    for (uint32_t e = 0; e < image->n_entries; e++)
+        for (uint32_t p = 0; p < variant->bodies[e].n_phases; p++) {
+            const ArtPhase *phase = &variant->bodies[e].phases[p];
+            for (uint32_t i = 0; phase->kernel == kernel && i < phase->n_bufs; i++)
+                if (phase->bufs[i].kind == ART_SIZES)
+                    return true;
+        }
+    return false;
+}
+
 /* What one variant does: its own phases, plan and kernels. */
 static void add_variant(Listing *l, const ArtVariant *variant)
 {
     Cost all = {0};
+    bool sized = false;
     l->variant = variant;
     for (uint32_t i = 0; i < l->info->image.n_entries; i++) {
         enter(l, i);
         add_entry(l);
         add_cost(&all, variant, l->entry, l->body);
+        sized |= l->entry->n_symbols + l->entry->n_found > 0;
     }
-    text_addf(&l->text, "\nkernels: %s%.0f flops a run%s\n", all.at_most ? "at most " : "", all.flops,
-              all.unbounded ? ", loops without a bound counted once" : "");
+    text_addf(&l->text, "\nkernels: %s%.0f flops a run%s%s\n", all.at_most ? "at most " : "", all.flops,
+              all.unbounded ? ", loops without a bound counted once" : "", sized ? "; <=: at the largest sizes" : "");
     for (uint32_t i = 0; i < variant->n_kernels; i++) {
         const ArtKernel *k = &variant->kernels[i];
-        text_addf(&l->text, "  %-32s %-7s %12" PRIu64 " flops %12" PRIu64 " bytes  from %s\n", k->symbol, k->classes, k->flops,
-                  k->bytes, k->nodes);
+        const char *most = is_bounded(&l->info->image, variant, i) ? "<= " : "";
+        text_addf(&l->text, "  %-32s %-7s %3s%12" PRIu64 " flops %3s%12" PRIu64 " bytes  from %s\n", k->symbol, k->classes, most,
+                  k->flops, most, k->bytes, k->nodes);
     }
 }
 
@@ -488,7 +504,7 @@ static void json_entries(Listing *l)
     text_add(&l->text, "],\n");
 }
 
-static void json_kernels(Text *t, const ArtVariant *v)
+static void json_kernels(Text *t, const ArtImage *image, const ArtVariant *v)
 {
     text_add(t, "  \"kernels\": [");
     for (uint32_t i = 0; i < v->n_kernels; i++) {
@@ -501,8 +517,8 @@ static void json_kernels(Text *t, const ArtVariant *v)
         add_field(t, "line", k->line);
         text_add(t, ", ");
         add_field(t, "class", k->classes);
-        text_addf(t, ", \"flops\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"code_bytes\": %" PRIu32 "}", k->flops, k->bytes,
-                  k->code_bytes);
+        text_addf(t, ", \"flops\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"bounded\": %s, \"code_bytes\": %" PRIu32 "}", k->flops, k->bytes,
+                  is_bounded(image, v, i) ? "true" : "false", k->code_bytes);
     }
     text_add(t, "]");
 }
@@ -519,7 +535,7 @@ static void json_variants(Listing *l)
         add_field(t, "name", l->variant->name);
         text_addf(t, ", \"code_bytes\": %" PRIu64 ",\n", l->variant->code_bytes);
         json_entries(l);
-        json_kernels(t, l->variant);
+        json_kernels(t, image, l->variant);
         text_add(t, "}");
     }
     text_add(t, "],\n");
@@ -538,7 +554,7 @@ static void make_json(Listing *l)
     text_addf(t, ", \"ftz\": %s,\n  ", image->ftz ? "true" : "false");
     json_variants(l);
     json_entries(l);
-    json_kernels(t, l->variant);
+    json_kernels(t, image, l->variant);
     text_add(t, ",\n  ");
     if (image->n_entries == 1) {
         json_plan(t, &l->variant->bodies[0]);

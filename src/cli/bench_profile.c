@@ -3,7 +3,8 @@
  * igata bench --per-kernel: where the time of a run goes, on the calling thread. The clock is read between phases, by an entry of
  * the runtime of its own. FLOPs and bytes are the compiler's counts (as `inspect` prints them): bytes are those of the
  * operands, each once, wherever they lie, so a kernel with operands in a cache can exceed the limit of memory, and a convolution of
- * class wino2, counted as a direct one, that of FMAs.
+ * class wino2, counted as a direct one, that of FMAs. Where a kernel reads sizes that the run decides, the counts are those at the
+ * largest ones: they are marked, and give no rates.
  */
 #include "cli/cli.h"
 #include "cli/peak.h"
@@ -21,6 +22,7 @@ typedef struct KernelTime {
     size_t calls; /* phases */
     double us;    /* median over runs of the sum of its phases */
     double flops, bytes; /* of a run */
+    int bounded;         /* those at the largest sizes */
 } KernelTime;
 
 typedef struct Profile {
@@ -31,6 +33,7 @@ typedef struct Profile {
     igata_timing *times;     /* by phase, of one run */
     double *us;              /* [kernel][MOST_RUNS]; the last row: the whole run */
     KernelTime *kernel;
+    int bounded; /* some kernel is */
     double total_us, flops, bytes, peak_flops, peak_bytes; /* flops and bytes: of a run; peaks: a microsecond, 0: unknown */
 } Profile;
 
@@ -87,6 +90,8 @@ static void summarize(Profile *p)
         igata_session_phase(p->session, i, &phase);
         k->flops += (double)phase.flops * (double)p->times[i].executions;
         k->bytes += (double)phase.bytes * (double)p->times[i].executions;
+        k->bounded |= phase.bounded;
+        p->bounded |= phase.bounded;
     }
     for (size_t k = 0; k < p->n_kernels; k++) {
         p->flops += p->kernel[k].flops;
@@ -120,21 +125,25 @@ static double rate(double amount, double us) { return us > 0 ? amount / us : 0; 
 
 static void print_row(const Profile *p, const KernelTime *k)
 {
-    printf("%-24.24s %5zu %11.2f %6.1f %10.3f %8.2f %6.1f %10.3f %7.2f %6.1f  %s\n", k->name, k->calls, k->us,
-           share(k->us, p->total_us), k->flops * 1e-6, rate(k->flops, k->us) * 1e-3, share(rate(k->flops, k->us), p->peak_flops),
-           k->bytes * 1e-6, rate(k->bytes, k->us) * 1e-3, share(rate(k->bytes, k->us), p->peak_bytes), k->nodes);
+    double us = k->bounded ? 0 : k->us; /* no rate */
+    const char *most = k->bounded ? "<=" : "";
+    printf("%-24.24s %5zu %11.2f %6.1f %2s%10.3f %8.2f %6.1f %2s%10.3f %7.2f %6.1f  %s\n", k->name, k->calls, k->us,
+           share(k->us, p->total_us), most, k->flops * 1e-6, rate(k->flops, us) * 1e-3, share(rate(k->flops, us), p->peak_flops), most,
+           k->bytes * 1e-6, rate(k->bytes, us) * 1e-3, share(rate(k->bytes, us), p->peak_bytes), k->nodes);
 }
 
 static void print_table(const Profile *p)
 {
-    const KernelTime all = {"all", "", p->n_phases, p->total_us, p->flops, p->bytes};
-    printf("%-24s %5s %11s %6s %10s %8s %6s %10s %7s %6s  %s\n", "kernel", "calls", "us", "%time", "MFLOP", "GFLOP/s", "%FMA", "MB", "GB/s",
+    const KernelTime all = {"all", "", p->n_phases, p->total_us, p->flops, p->bytes, p->bounded};
+    printf("%-24s %5s %11s %6s %12s %8s %6s %12s %7s %6s  %s\n", "kernel", "calls", "us", "%time", "MFLOP", "GFLOP/s", "%FMA", "MB", "GB/s",
            "%read", "nodes");
     for (size_t i = 0; i < p->n_kernels; i++)
         print_row(p, &p->kernel[i]);
     print_row(p, &all);
     printf("medians over %zu runs on one thread; limits measured here: %.1f GFLOP/s of FMAs, %.1f GB/s read from memory\n", p->runs,
            p->peak_flops * 1e-3, p->peak_bytes * 1e-3);
+    if (p->bounded)
+        printf("<=: counted at the largest sizes, where this run may have had others; no rates\n");
 }
 
 static void print_json(const Profile *p)
@@ -149,8 +158,10 @@ static void print_json(const Profile *p)
         cli_print_json_string(k->name);
         printf(", \"nodes\": ");
         cli_print_json_string(k->nodes);
-        printf(", \"calls\": %zu, \"us\": %.3f, \"share\": %.5f, \"flops\": %.0f, \"gflops\": %.3f, \"bytes\": %.0f, \"gbs\": %.3f}", k->calls,
-               k->us, share(k->us, p->total_us) / 100, k->flops, rate(k->flops, k->us) * 1e-3, k->bytes, rate(k->bytes, k->us) * 1e-3);
+        double us = k->bounded ? 0 : k->us;
+        printf(", \"calls\": %zu, \"us\": %.3f, \"share\": %.5f, \"bounded\": %s, \"flops\": %.0f, \"gflops\": %.3f, \"bytes\": %.0f, "
+               "\"gbs\": %.3f}", k->calls, k->us, share(k->us, p->total_us) / 100, k->bounded ? "true" : "false", k->flops,
+               rate(k->flops, us) * 1e-3, k->bytes, rate(k->bytes, us) * 1e-3);
     }
     printf("]}\n");
 }

@@ -89,7 +89,8 @@ igata_status igata_entry_info(const igata_model *model, size_t entry, igata_entr
                         .workspace_bytes = body->workspace_bytes,
                         .scratch_bytes = body->scratch_bytes,
                         .sizes = e->n_symbols,
-                        .found = e->n_found};
+                        .found = e->n_found,
+                        .steps = body->n_steps};
     return give(info, &full, sizeof full);
 }
 
@@ -97,11 +98,14 @@ igata_status igata_phase_info(const igata_model *model, size_t entry, size_t ind
 {
     if (!model || !info || entry >= model->h->entries.count || index >= model->bodies[entry].n_phases)
         return IGATA_E_ARGUMENT;
-    const ArtRecKernel *k = &model->kernels[model->phases[model->bodies[entry].first_phase + index].kernel];
+    const ArtRecPhase *phase = &model->phases[model->bodies[entry].first_phase + index];
+    const ArtRecKernel *k = &model->kernels[phase->kernel];
     igata_phase full = {.kernel = art_text(model->h, k->symbol),
                         .nodes = art_text(model->h, k->nodes),
                         .flops = k->flops,
                         .bytes = k->bytes};
+    for (uint32_t i = 0; i < phase->n_bufs; i++)
+        full.bounded |= model->bufs[phase->first_buf + i].kind == ART_SIZES;
     return give(info, &full, sizeof full);
 }
 

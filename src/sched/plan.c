@@ -473,6 +473,19 @@ static void describe_phase(Phase *phase)
     }
 }
 
+/* What a kernel touches of a value, at most: of a stack that it adds to, one element. */
+static uint64_t bytes_touched(const Schedule *s, const Group *g, const Storage *st)
+{
+    uint64_t count, bytes;
+    for (uint32_t i = 0; i < g->nodes.len; i++) {
+        const Val *out = &g->nodes.data[i]->out[0];
+        if (control_stack(g->nodes.data[i]) && sched_storage_of(s, out) == st && type_count_bound(out->type, &count) &&
+            dtype_bytes(out->type->dtype, count, &bytes))
+            return bytes;
+    }
+    return st->bytes;
+}
+
 static void make_phase(Schedule *s, Group *g, KnownKernels *known)
 {
     Kernel *k = g->kernel;
@@ -497,7 +510,7 @@ static void make_phase(Schedule *s, Group *g, KnownKernels *known)
         } else {
             const Storage *st = sched_storage_of(s, buf->val);
             *slot = (Slot){st->kind, st->index, st->offset};
-            phase.bytes += st->bytes;
+            phase.bytes += bytes_touched(s, g, st);
         }
     }
     if (scratch > s->scratch_bytes)
