@@ -236,13 +236,13 @@ Storage *control_word(Schedule *s, const Val *val)
 
 /* ---- trips --------------------------------------------------------------------------------------------------------------------------- */
 
-/* The symbol that is the first size of what the loop stacks, and of none of its operands. */
+/* The symbol, of those that a run finds, that is the first size of what the loop stacks. */
 static const Sym *stacked_size(const Node *node)
 {
     const Sym *sym = NULL;
     if (is_loop(node) && node->n_out > form_of(node).n_carried)
         sym = dim_as_sym(node->out[node->n_out - 1].type->dim[0]);
-    return sym && sym->unbacked && node_finds(node, sym) ? sym : NULL;
+    return sym && sym->unbacked ? sym : NULL;
 }
 
 /* Where a trip count comes from, behind copies of it. */
@@ -291,7 +291,7 @@ const Sym *sched_found_size(const Node *node)
     if (control_is_found(node))
         return dim_as_sym(node_attr(node, AN_size)->u.dim);
     const Sym *sym = stacked_size(node);
-    return sym && !was_found(node, sym) ? sym : NULL;
+    return sym && node_finds(node, sym) && !was_found(node, sym) ? sym : NULL;
 }
 
 bool control_is_true(const Val *val)
@@ -339,7 +339,7 @@ static bool gives_size(Context *ctx, const Node *loop, const Dim *dim)
     const Sym *sym = stacked_size(loop);
     const Val *counter, *again = loop->region[0]->last->in[0].val;
     const Dim *const *trip = loop->in[0].val ? op_content(control_origin(loop->in[0].val, &counter), &count) : NULL;
-    if (sym && dim == dim_sym(ctx, sym))
+    if (sym && dim == dim_sym(ctx, sym) && (node_finds(loop, sym) || was_found(loop, sym)))
         return true;
     return count == 1 && control_is_true(loop->in[1].val) && control_is_true(again) &&
            dim_eq(dim, dim_max(ctx, trip[0], dim_const(ctx, 0))) == TRI_YES;

@@ -148,7 +148,7 @@ static const Case cases[] = {
      "entry func @main(%n : s64[] \"n\", %go : bool[] \"go\", %x : f32[3] \"x\") -> (\"a\", \"b\", \"c\", \"d\", \"e\", \"g\", \"m\") {\n"
      "  %i1, %s1 = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[3], f32[u0,3] { (%i : s64[], %p : f32[3]) %q = add %p, %p : f32[3] %t1 = const {weight=@yes} : bool[] yield %t1, %q, %q }\n"
      "  %a = dimval {dim=u0+1} : s64[]\n"
-     "  %i2, %s2 = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[3], f32[u0,3] { (%i : s64[], %p : f32[3]) %q = mul %p, %p : f32[3] %t1 = const {weight=@yes} : bool[] yield %t1, %q, %p }\n"
+     "  %i2, %s2 = loop %n, _, %x, %s1 {n_carried=1, n_scanned=0} : f32[3], f32[u0,3] { (%i : s64[], %p : f32[3], %z : f32[u0,3]) %q = mul %p, %p : f32[3] %t1 = const {weight=@yes} : bool[] yield %t1, %q, %p }\n"
      "  %b = add %s1, %s2 : f32[u0,3]\n"
      "  %k = dimval {dim=u0} : s64[]\n"
      "  %i3, %s3 = loop %k, _, %x, %s2 {n_carried=1, n_scanned=0} : f32[3], f32[u0,3] { (%i : s64[], %p : f32[3], %z : f32[u0,3]) %r = reduce %z {axes=[0], kind=\"sum\"} : f32[1,3]\n"
