@@ -313,14 +313,15 @@ static void add_variant(Listing *l, const ArtVariant *variant)
         add_cost(&all, variant, l->entry, l->body);
         sized |= l->entry->n_symbols + l->entry->n_found > 0;
     }
-    text_addf(&l->text, "\nkernels: %s%.0f flops a run%s%s\n", all.at_most ? "at most " : "", all.flops,
-              all.unbounded ? ", loops without a bound counted once" : "", sized ? "; <=: at the largest sizes" : "");
+    text_addf(&l->text, "\nkernels: %s%.0f flops a run%s\n", all.at_most ? "at most " : "", all.flops,
+              all.unbounded ? ", loops without a bound counted once" : "");
     for (uint32_t i = 0; i < variant->n_kernels; i++) {
         const ArtKernel *k = &variant->kernels[i];
         const char *most = is_bounded(&l->info->image, variant, i) ? "<= " : "";
         text_addf(&l->text, "  %-32s %-7s %3s%12" PRIu64 " flops %3s%12" PRIu64 " bytes  from %s\n", k->symbol, k->classes, most,
                   k->flops, most, k->bytes, k->nodes);
     }
+    text_add(&l->text, sized ? "<=: at the largest sizes\n" : "");
 }
 
 static void make_text(Listing *l)

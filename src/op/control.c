@@ -89,3 +89,14 @@ bool shape_call(ShapeArgs *args)
         args->out[i] = func_out(func, i)->type;
     return true;
 }
+
+Val *op_captured(const Val *val)
+{
+    const Node *owner = val->def ? NULL : val->region->node;
+    uint32_t own = 0;
+    if (!owner)
+        return NULL;
+    if (owner->op == OP_loop) /* op-switch: structure */
+        own = 1 + (uint32_t)node_int(owner, AN_n_carried) + (uint32_t)node_int(owner, AN_n_scanned);
+    return val->out >= own ? ir_in(owner, 1 + val->out) : NULL;
+}

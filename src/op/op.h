@@ -170,6 +170,8 @@ Val *op_matmul(Builder *b, Val *x, Val *y); /* NumPy matmul: broadcasts batch ax
  * Tracks const, dimval, reshape, slice, concat, gather, cast, add, sub, mul, div, min, max, select of known. */
 const Dim *const *op_content(const Val *val, uint32_t *n);
 bool op_const_value(const Val *val, int64_t *value); /* one-element integer constant */
+/* What a parameter of a region stands for: the operand around it that it captures. NULL: it is another kind of parameter, or none. */
+Val *op_captured(const Val *val);
 
 /* verify.c: types of every node agree with its shape rule; false after reporting all. */
 bool op_verify(const Module *module);

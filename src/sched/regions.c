@@ -37,21 +37,15 @@ static LoopForm form_of(const Node *loop)
 const Val *control_origin(const Val *val, const Val **counter)
 {
     *counter = NULL;
-    while (!val->def && val->region->node) {
+    for (const Val *outer; !val->def && val->region->node; val = outer) {
         const Node *owner = val->region->node;
-        if (is_if(owner)) {
-            val = ir_in(owner, 1 + val->out);
+        if ((outer = op_captured(val)))
             continue;
-        }
-        LoopForm f = form_of(owner);
-        if (val->out <= f.n_carried)
+        if (val->out <= form_of(owner).n_carried)
             return val;
-        if (val->out <= f.n_carried + f.n_scanned) { /* an operand of a scan is never scanned itself: see add_loop_copies */
-            *counter = owner->region[0]->params.data[0];
-            const Val *none;
-            return control_origin(ir_in(owner, 1 + val->out), &none);
-        }
-        val = ir_in(owner, 1 + val->out);
+        *counter = owner->region[0]->params.data[0]; /* an operand of a scan is never scanned itself: see add_loop_copies */
+        const Val *none;
+        return control_origin(ir_in(owner, 1 + val->out), &none);
     }
     return val;
 }

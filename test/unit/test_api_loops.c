@@ -130,6 +130,43 @@ static void stacks_of_one_trip_count_meet(void **state)
     igata_context_destroy(ctx);
 }
 
+/* In a branch, too: what it stacks by a trip count of the graph around it meets what was stacked there. */
+static void stacks_of_one_trip_count_meet_inside(void **state)
+{
+    (void)state;
+    igata_context *ctx = igata_context_create();
+    Pb graph = begin_graph(), then = {.len = 0}, otherwise = {.len = 0}, attrs = {.len = 0};
+    onnx_add_value(&graph, GRAPH_IN, "p", ONNX_BOOL, 0, NULL);
+    add_loop(&graph, "Add", "n - x", "y s");
+    add_loop(&then, "Sub", "n - x", "y2 s2");
+    onnx_add_node(&then, "Sub", "s2 s", "q", NULL);
+    onnx_add_value(&then, GRAPH_OUT, "q", ONNX_F32, 2, plain_dims);
+    onnx_add_node(&otherwise, "Identity", "s", "r", NULL);
+    onnx_add_value(&otherwise, GRAPH_OUT, "r", ONNX_F32, 2, plain_dims);
+    onnx_attr_graph(&attrs, "then_branch", &then);
+    onnx_attr_graph(&attrs, "else_branch", &otherwise);
+    onnx_add_node(&graph, "If", "p", "t", &attrs);
+    onnx_add_value(&graph, GRAPH_OUT, "t", ONNX_F32, 2, plain_dims);
+    write_model(&graph);
+    static const float x[4] = {1, 2, 3, 4};
+    for (size_t e = 0; e < 3; e++) {
+        igata_session *session = open_with(ctx, path, engines[e], NULL, NULL);
+        for (int64_t n = 0; n < 6; n++) {
+            uint8_t p = n % 2 == 0;
+            const igata_tensor inputs[3] = {{.name = "n", .dtype = IGATA_S64, .data = &n, .bytes = sizeof n},
+                                            {.name = "x", .dtype = IGATA_F32, .rank = 1, .dims = &four, .data = (void *)(uintptr_t)x, .bytes = 16},
+                                            {.name = "p", .dtype = IGATA_BOOL, .data = &p, .bytes = 1}};
+            igata_tensor t;
+            assert_int_equal(igata_session_run(session, inputs, 3), IGATA_OK);
+            assert_int_equal(igata_session_result(session, 0, &t), IGATA_OK);
+            assert_int_equal(t.dims[0], n);
+            for (int64_t i = 0; i < 4 * n; i++)
+                assert_true(((float *)t.data)[i] == (p ? -1 : 1) * (float)((i % 4 + 1) << (i / 4 + 1)));
+        }
+    }
+    igata_context_destroy(ctx);
+}
+
 static void bounds_by_every_name(void **state)
 {
     (void)state;
@@ -300,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_stacks_alone),     cmocka_unit_test(stacks_of_one_trip_count_meet),
+        cmocka_unit_test(stacks_of_one_trip_count_meet_inside),
         cmocka_unit_test(bounds_by_every_name),      cmocka_unit_test(other_sizes_have_no_bound),
         cmocka_unit_test(trips_that_cannot_be),      cmocka_unit_test(steps_are_timed),
         cmocka_unit_test(values_inside_of_a_range_match),

@@ -161,7 +161,9 @@ static const Case cases[] = {
      "    %t2 = const {weight=@yes} : bool[] yield %t2, %v, %v }\n"
      "  %k4, %s4 = loop %n, %go, %x, %n {n_carried=1, n_scanned=0} : f32[3], f32[u3,3] { (%i : s64[], %p : f32[3], %h : s64[]) %t1 = const {weight=@yes} : bool[] yield %t1, %p, %p }\n"
      "  %m = dimval {dim=2*u3} : s64[]\n"
-     "  %g = if %go, %s1, %n : f32[u0,3] { (%p : f32[u0,3], %h : s64[]) %l = dimval {dim=u0} : s64[] %f0 = cast %l {dtype=f32} : f32[] %f1 = reshape %f0 {shape=[1,1]} : f32[1,1] %y = mul %p, %f1 : f32[u0,3] yield %y } { (%p : f32[u0,3], %h : s64[]) yield %p }\n"
+     "  %g = if %go, %s1, %n : f32[u0,3] { (%p0 : f32[u0,3], %h : s64[])\n"
+     "    %j1, %w1 = loop %h, _, %h {n_carried=1, n_scanned=0} : s64[], s64[u0] { (%j : s64[], %o : s64[]) %t1 = const {weight=@yes} : bool[] yield %t1, %o, %j }\n"
+     "    %w2 = cast %w1 {dtype=f32} : f32[u0] %w3 = reshape %w2 {shape=[u0,1]} : f32[u0,1] %p = add %p0, %w3 : f32[u0,3] %l = dimval {dim=u0} : s64[] %f0 = cast %l {dtype=f32} : f32[] %f1 = reshape %f0 {shape=[1,1]} : f32[1,1] %y = mul %p, %f1 : f32[u0,3] yield %y } { (%p : f32[u0,3], %h : s64[]) yield %p }\n"
      "  yield %a, %b, %c, %d, %e, %g, %m\n}\n"},
     /* indices into what a loop stacks, which may be nothing: by value, from the end, through other moves, written to, sorted */
     {"picked",

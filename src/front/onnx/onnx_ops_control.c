@@ -568,14 +568,34 @@ static bool write_out_loop(OnnxNode *n, const LoopArgs *l)
     return true;
 }
 
-/* Loops of one region with one trip count, and without a condition, stack as many elements each. */
+static const Val *origin(const Val *val)
+{
+    for (const Val *outer; (outer = op_captured(val));)
+        val = outer;
+    return val;
+}
+
+static bool is_around(const Region *outer, const Region *region)
+{
+    while (region && region != outer)
+        region = region->node ? region->node->parent : NULL;
+    return region != NULL;
+}
+
+/* Loops with one trip count, and without a condition, stack as many elements each: those before, in this region or around it. */
 static TripCount *trip_count(OnnxNode *n, Val *trip)
 {
-    for (uint32_t i = 0; i < n->im->trips.len; i++)
-        if (n->im->trips.data[i]->given == trip && n->im->trips.data[i]->region == n->b->region)
-            return n->im->trips.data[i];
+    const Dim *size = NULL;
+    for (uint32_t i = 0; i < n->im->trips.len; i++) {
+        TripCount *t = n->im->trips.data[i];
+        if (origin(t->given) != origin(trip) || !is_around(t->region, n->b->region))
+            continue;
+        if (t->region == n->b->region)
+            return t;
+        size = t->size ? t->size : size;
+    }
     TripCount *count = ARENA_NEW(n->im->arena, TripCount);
-    *count = (TripCount){.given = trip, .scalar = node_scalar(n, trip), .region = n->b->region};
+    *count = (TripCount){.given = trip, .scalar = node_scalar(n, trip), .region = n->b->region, .size = size};
     vec_push(n->im->arena, &n->im->trips, count);
     return count;
 }
