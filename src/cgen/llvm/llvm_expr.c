@@ -489,7 +489,8 @@ static CgVal emit_load(Cg *cg, const Expr *e)
     CgVal offsets = {0};
     if (lanes) {
         linear = lx_linear(cg->k, l.offset, cg->lane, &coef, &rest) && !cg_has_lanes(cg, rest);
-        in_block = !linear && !l.masked && l.in_range && !cg->mask && lx_lane_block(cg->k, l.buf, l.offset, cg->lane, &block);
+        in_block = !linear && !l.masked && l.in_range && !cg->mask && lx_lane_block(cg->k, l.buf, l.offset, cg->lane, &block) &&
+                   !cg_has_lanes(cg, block.base); /* a position that each lane loaded, say */
         if (in_block) {
             rest = block.base;
         } else if (!linear) {
