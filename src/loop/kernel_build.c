@@ -479,6 +479,15 @@ Stmt *ls_for(Kernel *k, const Iter *iter, const Expr *lo, const Expr *hi, int64_
     return stmt;
 }
 
+Stmt *ls_if(Kernel *k, const Expr *cond, Stmt *then, Stmt *otherwise)
+{
+    Stmt *stmt = ls_new(k, LS_IF);
+    stmt->u.branch.cond = cond;
+    stmt->u.branch.then = then;
+    stmt->u.branch.otherwise = otherwise;
+    return stmt;
+}
+
 Stmt *ls_let(Kernel *k, const Var *var, const Expr *value)
 {
     Stmt *stmt = ls_new(k, LS_LET);

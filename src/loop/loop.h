@@ -305,6 +305,7 @@ Stmt *ls_new(Kernel *k, StmtKind kind);
 /* Appends to a list whose last link is *tail; returns the new last link. */
 Stmt **ls_append(Stmt **tail, Stmt *stmt);
 Stmt *ls_for(Kernel *k, const Iter *iter, const Expr *lo, const Expr *hi, int64_t step, Bind bind, Stmt *body);
+Stmt *ls_if(Kernel *k, const Expr *cond, Stmt *then, Stmt *otherwise); /* otherwise may be NULL */
 Stmt *ls_let(Kernel *k, const Var *var, const Expr *value);
 Stmt *ls_store(Kernel *k, Buf *buf, const Expr *const *index, const Expr *value, const Expr *mask);
 /* Deep copy of a statement list with substitution in all its expressions. Where the list itself binds an iterator or

@@ -46,12 +46,7 @@ static Stmt *close_axes(Kernel *k, const Axes *axes, uint32_t from, uint32_t to,
 
 static Stmt *only_if(Kernel *k, const Expr *cond, Stmt *body)
 {
-    if (lx_is_true(cond))
-        return body;
-    Stmt *branch = ls_new(k, LS_IF);
-    branch->u.branch.cond = cond;
-    branch->u.branch.then = body;
-    return branch;
+    return lx_is_true(cond) ? body : ls_if(k, cond, body, NULL);
 }
 
 static const Expr *unary(Kernel *k, Op op, DType dtype, const Expr *x) { return lx_map(k, op, dtype, &x, 1); }

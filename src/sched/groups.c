@@ -37,12 +37,9 @@ static bool writes_side_by_side(Kernel *k, const Stmt *list, const Iter *channel
 static bool merge_groups(Kernel *k)
 {
     Nest nest = nest_of(k->body);
-    LoopStack stack = {.n = nest.n};
     Contraction c;
     int64_t groups;
-    for (uint32_t i = 0; i < nest.n; i++)
-        stack.loop[i] = nest.loop[i];
-    if (nest.n < 3 || !contraction_find(k, nest.body, &stack, false, &c) || c.n_siblings || c.b->u.buf->space != BUF_WEIGHT ||
+    if (nest.n < 3 || !contraction_find_in_nest(k, &nest, &c) || c.n_siblings || c.b->u.buf->space != BUF_WEIGHT ||
         c.n_cols >= LOOP_LANES || LOOP_LANES % c.n_cols || c.col != nest.loop[nest.n - 1])
         return false;
     const Stmt *outer = nest.loop[nest.n - 2];

@@ -490,7 +490,8 @@ static void split_axes(Kernel *k, Stmt *fold)
         Divisors v = {.iter = fold->u.fold.axis[i].iter, .seen = map_create(k->arena)};
         find_divisors(&v, fold->u.fold.a);
         find_divisors(&v, fold->u.fold.b);
-        if (!fold->u.fold.axis[i].size && divisors_nest(&v, fold->u.fold.axis[i].extent) && fold->u.fold.n_axes + v.n <= LOOP_MAX_FOLD_ITERS)
+        if (!fold->u.fold.axis[i].size && divisors_nest(&v, fold->u.fold.axis[i].extent) &&
+            fold->u.fold.n_axes + v.n <= LOOP_MAX_FOLD_ITERS)
             split_axis(k, fold, i, &v);
     }
 }
@@ -505,12 +506,8 @@ static const Expr *operand_at(Lower *l, const Node *node, uint32_t i, const Fold
 /* Index checks of a fold's operands: once per position that is part of the fold, before it. */
 static Stmt *checks_over_axes(Kernel *k, Stmt *checks, const FoldNest *nest)
 {
-    if (nest->guard && !lx_is_true(nest->guard)) {
-        Stmt *branch = ls_new(k, LS_IF);
-        branch->u.branch.cond = nest->guard;
-        branch->u.branch.then = checks;
-        checks = branch;
-    }
+    if (nest->guard && !lx_is_true(nest->guard))
+        checks = ls_if(k, nest->guard, checks, NULL);
     for (uint32_t i = nest->n_axes; i-- > 0;) {
         if (!stmts_use_iter(checks, nest->axis[i].iter))
             continue;
@@ -920,12 +917,8 @@ static void emit_winograd_pixels(Lower *l, int highest, int pixel)
         emit_content(l, level);
     }
     l->tail = outer_tail;
-    if (exists && !lx_is_true(exists)) {
-        Stmt *branch = ls_new(k, LS_IF);
-        branch->u.branch.cond = exists;
-        branch->u.branch.then = body;
-        body = branch;
-    }
+    if (exists && !lx_is_true(exists))
+        body = ls_if(k, exists, body, NULL);
     append(l, body);
 }
 
@@ -1003,12 +996,10 @@ static void lower_by_class(Lower *l)
     lower_winograd(l);
     if (winograd == TRI_YES)
         return;
-    Stmt *branch = ls_new(k, LS_IF);
-    branch->u.branch.then = k->body;
-    branch->u.branch.otherwise = rows;
+    const Expr *large = NULL;
     for (uint32_t a = 2; a < 4; a++)
-        branch->u.branch.cond = lx_and(k, branch->u.branch.cond, lx_le(k, lx_int(k, WINO2_MIN_SIZE), size_of(l, anchor->out[0].type, a)));
-    k->body = branch;
+        large = lx_and(k, large, lx_le(k, lx_int(k, WINO2_MIN_SIZE), size_of(l, anchor->out[0].type, a)));
+    k->body = ls_if(k, large, k->body, rows);
 }
 
 /* concat into memory: one nest per operand, each writing its part, unless that was computed there (views.c). */

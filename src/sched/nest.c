@@ -69,10 +69,11 @@ static bool visit_stmt(const Stmt *s, ExprFn *visit, void *user)
         return visit_index(s->u.store.index, s->u.store.n_index, visit, user) && visit(user, s->u.store.value) &&
                visit_if(s->u.store.mask, visit, user);
     case LS_FOLD:
-        return visit_axes(s->u.fold.axis, s->u.fold.n_axes, visit, user) && visit(user, s->u.fold.a) && visit_if(s->u.fold.b, visit, user) && visit_if(s->u.fold.guard, visit, user);
+        return visit_axes(s->u.fold.axis, s->u.fold.n_axes, visit, user) && visit(user, s->u.fold.a) &&
+               visit_if(s->u.fold.b, visit, user) && visit_if(s->u.fold.guard, visit, user);
     case LS_MMA:
-        return visit_axes(s->u.mma.axis, s->u.mma.n_axes, visit, user) && visit(user, s->u.mma.a) && visit(user, s->u.mma.b) && visit_if(s->u.mma.guard, visit, user) &&
-               visit_if(s->u.mma.col_limit, visit, user);
+        return visit_axes(s->u.mma.axis, s->u.mma.n_axes, visit, user) && visit(user, s->u.mma.a) &&
+               visit(user, s->u.mma.b) && visit_if(s->u.mma.guard, visit, user) && visit_if(s->u.mma.col_limit, visit, user);
     case LS_PUT:
         return visit_index(s->u.put.index, s->u.put.n_index, visit, user) && visit(user, s->u.put.value) &&
                visit_if(s->u.put.col_limit, visit, user) && visit_if(s->u.put.row_limit, visit, user);
@@ -290,6 +291,15 @@ bool nest_merge(Kernel *k, Nest *nest)
     return changed;
 }
 
+void nest_split_at(Kernel *k, Nest *nest, uint32_t at, const Iter *outer, const Iter *inner, const Expr *value)
+{
+    nest->body = ls_replace_iter(k, nest->body, nest->loop[at]->u.loop.iter, value);
+    for (uint32_t i = nest->n++; i > at + 1; i--)
+        nest->loop[i] = nest->loop[i - 1];
+    nest->loop[at] = ls_for(k, outer, lx_int(k, 0), lx_int(k, outer->hi + 1), 1, BIND_SEQ, NULL);
+    nest->loop[at + 1] = ls_for(k, inner, lx_int(k, 0), lx_int(k, inner->hi + 1), 1, BIND_SEQ, NULL);
+}
+
 /* The divisor by which e takes the iterator apart, 0: none. */
 static int64_t divisor_of(const Expr *e, const Iter *iter)
 {
@@ -309,11 +319,7 @@ bool nest_split(Kernel *k, Nest *nest, const Expr *load)
         if (size < 2 || !loop_extent(nest->loop[at], &extent) || extent % size != 0)
             continue;
         const Iter *outer = kernel_iter(k, iter->name, 0, extent / size - 1), *inner = kernel_iter(k, iter->name, 0, size - 1);
-        nest->body = ls_replace_iter(k, nest->body, iter, lx_add(k, lx_mul(k, lx_iter(k, outer), size), lx_iter(k, inner)));
-        for (uint32_t i = nest->n++; i > at + 1; i--)
-            nest->loop[i] = nest->loop[i - 1];
-        nest->loop[at] = ls_for(k, outer, lx_int(k, 0), lx_int(k, extent / size), 1, BIND_SEQ, NULL);
-        nest->loop[at + 1] = ls_for(k, inner, lx_int(k, 0), lx_int(k, size), 1, BIND_SEQ, NULL);
+        nest_split_at(k, nest, at, outer, inner, lx_add(k, lx_mul(k, lx_iter(k, outer), size), lx_iter(k, inner)));
         return true;
     }
     return false;

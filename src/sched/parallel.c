@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * parallel: the outermost loops become the tiles that threads claim. Neighbouring outer loops are flattened into one until there
- * are enough tiles; a kernel of less than about 2 us of work stays one tile (codegen.md part three, section 1).
+ * are enough tiles; a kernel of less than about 2 us of work stays one tile.
  */
 #include "sched/sched_int.h"
 
@@ -60,12 +60,8 @@ static Stmt *flatten(Kernel *k, const Stmt *outer, const Stmt *inner)
     const Expr *at = lx_mod(k, lx_iter(k, f), n_inner), *exists = lx_lt(k, at, size);
     Stmt *body = ls_replace_iter(k, inner->u.loop.body, outer->u.loop.iter, lx_div(k, lx_iter(k, f), n_inner));
     body = ls_replace_iter(k, body, inner->u.loop.iter, at);
-    if (!lx_is_true(exists)) {
-        Stmt *branch = ls_new(k, LS_IF);
-        branch->u.branch.cond = exists;
-        branch->u.branch.then = body;
-        body = branch;
-    }
+    if (!lx_is_true(exists))
+        body = ls_if(k, exists, body, NULL);
     return ls_for(k, f, lx_int(k, 0), lx_mul(k, end, n_inner), 1, BIND_SEQ, body);
 }
 

@@ -31,21 +31,15 @@ static void split_loop(Kernel *k, Nest *nest, uint32_t at, int64_t extent, int64
     const Iter *old = nest->loop[at]->u.loop.iter;
     const Iter *phase = kernel_iter(k, "q", 0, stride - 1), *iter = kernel_iter(k, old->name, 0, extent / stride - 1);
     const Expr *value = lx_add(k, lx_mul(k, lx_iter(k, iter), stride), lx_iter(k, phase));
-    nest->body = ls_replace_iter(k, nest->body, old, value);
-    for (uint32_t i = nest->n++; i > at + 1; i--)
-        nest->loop[i] = nest->loop[i - 1];
-    nest->loop[at] = ls_for(k, phase, lx_int(k, 0), lx_int(k, stride), 1, bind, NULL);
-    nest->loop[at + 1] = ls_for(k, iter, lx_int(k, 0), lx_int(k, extent / stride), 1, BIND_SEQ, NULL);
+    nest_split_at(k, nest, at, phase, iter, value);
+    nest->loop[at]->u.loop.bind = bind;
 }
 
 static bool split_phases(Kernel *k)
 {
     Nest nest = nest_of(k->body);
     Contraction c;
-    LoopStack stack = {.n = nest.n};
-    for (uint32_t i = 0; i < nest.n; i++)
-        stack.loop[i] = nest.loop[i];
-    if (!contraction_find(k, nest.body, &stack, false, &c))
+    if (!contraction_find_in_nest(k, &nest, &c))
         return false;
     bool changed = false;
     for (uint32_t i = nest.n; i-- > 0 && nest.n < NEST_MAX_LOOPS;) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What (B) of tile.c does to the stages between contractions, where a row is a list of folds and loops over its
- * content:
+ * What (B) of tile.c does to the stages between contractions, where a row is a list of folds and loops over its content:
  *
  *   for r {                                       for r { fold m = max of x[r]; store t[r] = m }
  *     fold m = max of x[r]                        for r {
@@ -10,15 +9,13 @@
  *     for c { store y[r, c] = e[r, c] / s }       }
  *   }                                             for r { let s' = u[r]; for c { store x[r, c] = x[r, c] / s' } }
  *
- * A fold ends with a chain of dependent steps across lanes, and what follows in its row needs the result. In a loop of
- * folds the next row's work hides that. And a value that is computed element by element from one that nobody reads
- * later takes its place: a third of the memory for attention's scores. Iterations are rows, which do not depend on each
- * other, and no value changes.
+ * A fold ends with a chain of dependent steps across lanes, and what follows in its row needs the result. In a loop of folds the
+ * next row's work hides that. And a value that is computed element by element from one that nobody reads later takes its place: a
+ * third of the memory for attention's scores. Iterations are rows, which do not depend on each other, and no value changes.
  */
 #include "sched/tile.h"
 
-/* ---- one buffer for values after one another
- * ------------------------------------------------------------------------------- */
+/* ---- one buffer for values after one another ------------------------------------------------------------------------- */
 
 typedef struct BufUse {
     const Buf *buf;
@@ -68,8 +65,7 @@ static Buf *exchange(void *user, Buf *buf)
     return buf == e->from ? e->to : NULL;
 }
 
-/* The buffer that the one stored by `store`, which is all that the loop at `at` does, can take the place of; NULL:
- * none. */
+/* The buffer that the one stored by `store`, which is all that the loop at `at` does, can take the place of; NULL: none. */
 static Buf *free_from_here(Kernel *k, const Stmt *list, const Stmt *at, const Stmt *store)
 {
     if (uses_buf(k, list, at, store->u.store.buf, NULL))
@@ -99,19 +95,20 @@ Stmt *rows_share_buffers(Kernel *k, Stmt *list)
     return list;
 }
 
-/* ---- loops of folds
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- loops of folds -------------------------------------------------------------------------------------------------- */
 
-static const Var *var_of(const Stmt *s)
-{
-    return s->kind == LS_LET ? s->u.let.var : s->kind == LS_FOLD ? s->u.fold.var : NULL;
-}
+static const Var *var_of(const Stmt *s) { return s->kind == LS_LET ? s->u.let.var : s->kind == LS_FOLD ? s->u.fold.var : NULL; }
 
 static bool free_of_var(void *user, const Expr *e) { return !lx_uses_var(e, user); }
 
-bool rows_read_var(const Stmt *list, const Var *var)
+static bool reads_var(const Stmt *list, const Var *var) { return !stmts_each_expr(list, free_of_var, (void *)(uintptr_t)var); }
+
+bool rows_need_vars(const Stmt *first, const Stmt *end)
 {
-    return !stmts_each_expr(list, free_of_var, (void *)(uintptr_t)var);
+    for (const Stmt *s = first; s != end; s = s->next)
+        if (var_of(s) && reads_var(end, var_of(s)))
+            return true;
+    return false;
 }
 
 typedef struct Rename {
@@ -125,8 +122,7 @@ static const Expr *rename_var(void *user, const Var *var)
     return var == r->from ? r->to : NULL;
 }
 
-/* What `rest` reads of the variables of `part` goes through a buffer with an element per row; returns rest with lets
- * before it. */
+/* What `rest` reads of the variables of `part` goes through a buffer with an element per row; returns rest with lets before it. */
 static Stmt *carry_over(Kernel *k, Stmt *part, Stmt *rest, const Expr *row, int64_t rows)
 {
     Stmt *lets = NULL, **tail = &lets, *last = part;
@@ -134,7 +130,7 @@ static Stmt *carry_over(Kernel *k, Stmt *part, Stmt *rest, const Expr *row, int6
         last = last->next;
     for (Stmt *s = part, *end = last; s; s = s == end ? NULL : s->next) {
         const Var *var = var_of(s);
-        if (!var || !rows_read_var(rest, var))
+        if (!var || !reads_var(rest, var))
             continue;
         Buf *buf = kernel_buf(k, var->name, var->dtype, BUF_LOCAL, 1, &rows);
         const Expr **index = arena_copy(k->arena, &row, sizeof row);

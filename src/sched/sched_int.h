@@ -75,6 +75,8 @@ bool stmts_each_access(Arena *tmp, const Stmt *list, AccessFn *visit, void *user
 bool loop_carries(Kernel *k, const Stmt *list, const Iter *iter, bool own_locals);
 /* Merges neighbouring loops of a perfect nest where every access and guard allows it. True if anything changed. */
 bool nest_merge(Kernel *k, Nest *nest);
+/* Loop `at` of a perfect nest becomes two over all of outer and inner, from 0; value: of its iterator by theirs. There is room. */
+void nest_split_at(Kernel *k, Nest *nest, uint32_t at, const Iter *outer, const Iter *inner, const Expr *value);
 /* Of a perfect nest, a loop whose iterator the load's indices take apart by a divisor of its extent (quotient and remainder) becomes
  * two, in which they are linear. True if there was one. */
 bool nest_split(Kernel *k, Nest *nest, const Expr *load);

@@ -426,15 +426,6 @@ static Stmt **emit_row_loop(const Contraction *c, int64_t first, const Expr *end
     return ls_append(tail, ls_for(k, ti, lx_int(k, first), end, 1, BIND_SEQ, body));
 }
 
-static Stmt *choose(Kernel *k, const Expr *cond, Stmt *then, Stmt *otherwise)
-{
-    Stmt *branch = ls_new(k, LS_IF);
-    branch->u.branch.cond = cond;
-    branch->u.branch.then = then;
-    branch->u.branch.otherwise = otherwise;
-    return branch;
-}
-
 static const Expr *round_up(Kernel *k, const Expr *e, int64_t unit) { return lx_div(k, lx_add(k, e, lx_int(k, unit - 1)), unit); }
 
 /* The guard without the terms that hold for all rows of a tile where `inside` does; false if one with a row is left in it. */
@@ -480,7 +471,7 @@ static Stmt *cut_tile(const Contraction *c, const Expr *row0, int64_t rows, cons
     emit_tile(c, row0, rows, left, p, row_tile, &tile);
     if (c->fold->u.fold.guard || half == 0)
         return tile;
-    return choose(k, lx_le(k, left, lx_int(k, half)), cut_tile(c, row0, half, left, p, row_tile), tile);
+    return ls_if(k, lx_le(k, left, lx_int(k, half)), cut_tile(c, row0, half, left, p, row_tile), tile);
 }
 
 /* As many rows as the run says: one loop over tiles. Up to `margin` rows before the end they are whole; the first may have borders of
@@ -509,10 +500,10 @@ static Stmt **emit_sized_rows(const Contraction *c, int64_t rows, const Panel *p
         return emit_row_loop(c, 0, c->row_size, 1, p, row_tile, tail);
     part = cut_tile(c, row0, rows, left, p, row_tile);
     if (c->row_size->lo < 1) /* always so; what is proven of the tile needs it */
-        part = choose(k, lx_lt(k, zero, left), part, NULL);
+        part = ls_if(k, lx_lt(k, zero, left), part, NULL);
     if (first)
-        whole = choose(k, later, whole, first);
-    return ls_append(tail, ls_for(k, ti, zero, tiles, 1, BIND_SEQ, choose(k, fits, whole, part)));
+        whole = ls_if(k, later, whole, first);
+    return ls_append(tail, ls_for(k, ti, zero, tiles, 1, BIND_SEQ, ls_if(k, fits, whole, part)));
 }
 
 /* All rows of one panel. */
@@ -601,7 +592,7 @@ static Stmt *emit_sized_panels(const PanelBody *pb, int64_t width)
     const Expr *vectors = lx_min(k, round_up(k, left, LOOP_LANES), lx_int(k, width / LOOP_LANES));
     Stmt *whole = panel_body(pb, &(Panel){col0, width, NULL}), *part = panel_body(pb, &(Panel){at, LOOP_LANES, lx_sub(k, n, at)});
     part = ls_for(k, vi, lx_int(k, 0), vectors, 1, BIND_SEQ, part);
-    return ls_for(k, pi, lx_int(k, 0), panels, 1, BIND_SEQ, choose(k, lx_le(k, lx_int(k, width), left), whole, part));
+    return ls_for(k, pi, lx_int(k, 0), panels, 1, BIND_SEQ, ls_if(k, lx_le(k, lx_int(k, width), left), whole, part));
 }
 
 /* One loop over all panels; the last may be narrower. */
@@ -622,11 +613,8 @@ static Stmt *emit_panels(const PanelBody *pb)
     const Expr *col0 = lx_mul(k, lx_iter(k, pi), width);
     Stmt *body = panel_body(pb, &(Panel){col0, width, NULL});
     if (rest) {
-        Stmt *branch = ls_new(k, LS_IF);
-        branch->u.branch.cond = lx_lt(k, lx_iter(k, pi), lx_int(k, full));
-        branch->u.branch.then = body;
-        branch->u.branch.otherwise = panel_body(pb, &(Panel){col0, rest_cols, limit});
-        body = branch;
+        Stmt *last = panel_body(pb, &(Panel){col0, rest_cols, limit});
+        body = ls_if(k, lx_lt(k, lx_iter(k, pi), lx_int(k, full)), body, last);
     }
     return ls_for(k, pi, lx_int(k, 0), lx_int(k, full + (rest > 0)), 1, BIND_SEQ, body);
 }
@@ -712,7 +700,7 @@ static bool is_worth_packing(const Contraction *c, int64_t n_rows)
 
 /* ---- (A) ---------------------------------------------------------------------------------------------------------------------------- */
 
-static bool find_in_nest(Kernel *k, const Nest *nest, Contraction *c)
+bool contraction_find_in_nest(Kernel *k, const Nest *nest, Contraction *c)
 {
     LoopStack stack = {.n = nest->n};
     for (uint32_t i = 0; i < nest->n; i++)
@@ -725,10 +713,10 @@ static bool tensorize_nest(Kernel *k, const TargetInfo *target)
     Nest nest = nest_of(k->body);
     Contraction c, of_windows;
     nest_merge(k, &nest);
-    if (!find_in_nest(k, &nest, &c))
+    if (!contraction_find_in_nest(k, &nest, &c))
         return false;
     /* rows of windows of an image (of swin transformers, say) are not equally far apart; those of one line of a window are */
-    if (!c.row && nest_split(k, &nest, c.a) && find_in_nest(k, &nest, &of_windows) && of_windows.row)
+    if (!c.row && nest_split(k, &nest, c.a) && contraction_find_in_nest(k, &nest, &of_windows) && of_windows.row)
         c = of_windows;
     if (c.col_stride != 1 && c.n_rows < MIN_ROWS_TO_PACK)
         return false; /* `pack` was disabled */
@@ -768,17 +756,6 @@ static bool is_content_contraction(Kernel *k, Stmt *stmt, const Nest *rows, Cont
     for (uint32_t i = 0; i < content.n && stack.n < NEST_MAX_LOOPS; i++)
         stack.loop[stack.n++] = content.loop[i];
     return content.n == 1 && contraction_find(k, content.body, &stack, true, c) && c->col == content.loop[0];
-}
-
-/* Vars defined by the row statements of one segment may not be read in another: there is one per row. */
-static bool defines_used_later(const Stmt *segment, const Stmt *segment_end)
-{
-    for (const Stmt *def = segment; def != segment_end; def = def->next) {
-        const Var *var = def->kind == LS_LET ? def->u.let.var : def->kind == LS_FOLD ? def->u.fold.var : NULL;
-        if (var && rows_read_var(segment_end, var))
-            return true;
-    }
-    return false;
 }
 
 typedef struct WidenLocals {
@@ -955,7 +932,7 @@ static bool tensorize_rows(Kernel *k, const TargetInfo *target)
             Stmt *end = s;
             for (uint32_t j = i; end && !contraction[j]; j++)
                 end = end->next;
-            if (defines_used_later(s, end))
+            if (rows_need_vars(s, end)) /* there is one per row */
                 return false;
         }
     WidenLocals w = {k, map_create(k->arena), rows_of_tile(contraction, n_stmts, n_rows, target)};
@@ -971,7 +948,7 @@ static bool tensorize_rows(Kernel *k, const TargetInfo *target)
     const Expr *row0 = lx_mul(k, lx_iter(k, ti), w.rows), *left = lx_sub(k, size, row0), *most = lx_int(k, w.rows);
     Stmt *tile = row_tile_body(k, &nest, contraction, target, row0, most, &row_tile);
     if (sized)
-        tile = choose(k, lx_le(k, most, left), tile,
+        tile = ls_if(k, lx_le(k, most, left), tile,
                       row_tile_body(k, &nest, contraction, target, row0, lx_min(k, left, most), &row_tile));
     tail = ls_append(tail, ls_for(k, ti, lx_int(k, 0), tiles, 1, BIND_SEQ, tile));
     if (!sized && n_rows % w.rows)

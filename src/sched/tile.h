@@ -34,12 +34,14 @@ typedef struct Contraction {
 /* Whether list is such a contraction under the loops of stack with a column loop. any_operand: a and b may be expressions that
  * the caller will stage; else they are plain loads, and siblings are allowed. */
 bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
+bool contraction_find_in_nest(Kernel *k, const Nest *nest, Contraction *c); /* its body, with operands that are plain loads */
 
 /* row_loops.c: stages of a row, one after the other. Values in local rows that others may take the place of do; the list is changed. */
 Stmt *rows_share_buffers(Kernel *k, Stmt *list);
 /* `for row { list }`, whose iterations do not need each other, as several such loops: behind a fold the next stage has its own. */
 Stmt *rows_split_at_folds(Kernel *k, Stmt *loop);
-bool rows_read_var(const Stmt *list, const Var *var);
+/* Whether statements from `end` on read variables of those before it, from `first` on. */
+bool rows_need_vars(const Stmt *first, const Stmt *end);
 
 /* tile_shape.c: register tiles of a target, for n_rows x n_cols results of chains of k positions. */
 enum { MAX_TILE_ROWS = 14 };

@@ -185,14 +185,7 @@ static bool block_transposed(Kernel *k, Nest *nest)
     const Iter *row = nest->loop[at]->u.loop.iter, *b = kernel_iter(k, "b", 0, whole - (rest == 0));
     Stmt *body = whole ? row_of_blocks(k, nest, row, lx_mul(k, lx_iter(k, b), BLOCK), BLOCK, n_cols) : NULL;
     Stmt *last = rest ? row_of_blocks(k, nest, row, lx_int(k, whole * BLOCK), rest, n_cols) : NULL;
-    if (body && last) {
-        Stmt *branch = ls_new(k, LS_IF);
-        branch->u.branch.cond = lx_lt(k, lx_iter(k, b), lx_int(k, whole));
-        branch->u.branch.then = body;
-        branch->u.branch.otherwise = last;
-        body = branch;
-    }
-    nest->body = body ? body : last;
+    nest->body = !last ? body : !body ? last : ls_if(k, lx_lt(k, lx_iter(k, b), lx_int(k, whole)), body, last);
     for (uint32_t i = at; i + 2 < nest->n; i++)
         nest->loop[i] = nest->loop[i + 1];
     nest->n--;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * window: chains over small windows (convolutions that are depthwise, or have few channels a group) on tiles of pixels, 16
- * channels at a time (codegen.md part two, C).
+ * channels at a time.
  * A loop nest over rows, columns and a vector of channels around one chain becomes
  *     for blocks of channels { for row tiles { for column tiles { for channels vec { taps of the tile's pixels, then stores } } } }
  * with the taps written out as multiply-adds: input by input, all the taps that use it, so that inputs and filter elements are
@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-enum { MAX_FMAS = 720 /* of a tile: its code */ };
 enum { MAX_TAPS = 128, MAX_BORDERS = 3, MAX_SUBST = LOOP_MAX_FOLD_ITERS + 2, MAX_LETS = 8, MAX_PIXELS = 14 };
+enum { MAX_FMAS = 720 }; /* of a tile: written out, they are its code */
 
 typedef struct Window {
     Kernel *k;
@@ -415,22 +415,12 @@ static Stmt *emit_columns(Window *w, const RowTile *rows)
     return list;
 }
 
-/* if m < limit { then } else { otherwise } */
-static Stmt *branch(Kernel *k, const Iter *m, int64_t limit, Stmt *then, Stmt *otherwise)
-{
-    Stmt *s = ls_new(k, LS_IF);
-    s->u.branch.cond = lx_lt(k, lx_iter(k, m), lx_int(k, limit));
-    s->u.branch.then = then;
-    s->u.branch.otherwise = otherwise;
-    return s;
-}
-
 /* `n` rows from `row` on: trip number `trip` of the loop over m; in front of the trips that `others` does. */
 static Stmt *emit_arm(Window *w, const Iter *m, int64_t trip, int64_t row, int64_t n, Stmt *others)
 {
     Kernel *k = w->k;
     Stmt *arm = emit_columns(w, &(RowTile){lx_int(k, row), lx_add(k, lx_iter(k, m), lx_int(k, row - trip)), n});
-    return others ? branch(k, m, trip + 1, arm, others) : arm;
+    return others ? ls_if(k, lx_lt(k, lx_iter(k, m), lx_int(k, trip + 1)), arm, others) : arm;
 }
 
 /* Rows at the borders one by one, those between in tiles, of which the last may have fewer. */
@@ -455,7 +445,7 @@ static Stmt *emit_rows(Window *w)
         RowTile rows = {lx_add(k, lx_mul(k, inside, w->tile_rows), start), lx_add(k, lx_mul(k, trip, w->tile_rows), start),
                         w->tile_rows};
         Stmt *arm = emit_columns(w, &rows);
-        body = body ? branch(k, m, first + tiles, arm, body) : arm;
+        body = body ? ls_if(k, lx_lt(k, lx_iter(k, m), lx_int(k, first + tiles)), arm, body) : arm;
     }
     for (int64_t row = first; row-- > 0 && !w->undecided;)
         body = emit_arm(w, m, row, row, 1, body);

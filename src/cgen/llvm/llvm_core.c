@@ -44,6 +44,14 @@ LLVMValueRef cg_splat_const(LLVMValueRef scalar)
     return LLVMConstVector(all, LANES);
 }
 
+LLVMValueRef cg_shuffle(Cg *cg, LLVMValueRef a, LLVMValueRef b, const int64_t *lane, uint32_t n)
+{
+    LLVMValueRef mask[LANES];
+    for (uint32_t i = 0; i < n; i++)
+        mask[i] = lane[i] < 0 ? LLVMGetPoison(cg->i32) : LLVMConstInt(cg->i32, (uint64_t)lane[i], false);
+    return LLVMBuildShuffleVector(cg->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(mask, n), "");
+}
+
 LLVMValueRef cg_same(LLVMValueRef like, LLVMValueRef scalar_const)
 {
     return cg_is_vec(like) ? cg_splat_const(scalar_const) : scalar_const;

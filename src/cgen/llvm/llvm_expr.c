@@ -4,7 +4,7 @@
  *
  * An address is the buffer's base plus the terms of its offset, added scope by scope from the outside in, so that every
  * loop adds only what changes in it; the constant comes last and becomes a displacement. In a loop whose step is the only
- * change the pointer is carried instead (a cursor): codegen.md, "IR shape that is spill-free".
+ * change the pointer is carried instead (a cursor), for which one register is enough.
  */
 #include "cgen/llvm/llvm_int.h"
 
@@ -463,9 +463,6 @@ static LLVMValueRef load_block(Cg *cg, const LoadParts *l, const LaneBlock *bloc
     uint64_t key = (uint64_t)(l->buf->id + 1) << 34 | key_of(block->base, KEY_BLOCK);
     LLVMTypeRef type = LLVMVectorType(cg_memory_type(cg, l->buf->dtype), (unsigned)block->width);
     CgVal *known = cg_find(cg, key), whole = out;
-    LLVMValueRef lane[LANES];
-    for (int i = 0; i < LANES; i++)
-        lane[i] = LLVMConstInt(cg->i32, (uint64_t)block->at[i], false);
     if (known && LLVMTypeOf(known->v) == type) {
         whole = *known;
     } else {
@@ -474,7 +471,7 @@ static LLVMValueRef load_block(Cg *cg, const LoadParts *l, const LaneBlock *bloc
         cg_remember(cg, key, whole);
     }
     cg_place(cg, out.depth);
-    return LLVMBuildShuffleVector(cg->b, whole.v, LLVMGetPoison(type), LLVMConstVector(lane, LANES), "");
+    return cg_shuffle(cg, whole.v, NULL, block->at, LANES);
 }
 
 static CgVal emit_load(Cg *cg, const Expr *e)

@@ -3,9 +3,9 @@
  * Folds in the forms of numerics.md ("Reduction", "Contraction").
  *
  * Outside vector loops the lanes of LANES16 are the lanes of a register: element i of a block sits in lane i mod 16 when 16
- * consecutive positions are taken at a time. Exact folds use the same walk in several registers, any order being right. Inside a vector loop each lane of
- * the loop has a fold of its own, and LANES16 means 16 accumulators, one per position mod 16. Missing positions hold the
- * identity. Totals start from -0 (or 1): adding the first block to it is exact.
+ * consecutive positions are taken at a time. Exact folds use the same walk in several registers, any order being right. Inside a
+ * vector loop each lane of the loop has a fold of its own, and LANES16 means 16 accumulators, one per position mod 16. Missing
+ * positions hold the identity. Totals start from -0 (or 1): adding the first block to it is exact.
  *
  * A vector loop that only stores what the fold behind it reads, element by element (exponentials and their sum), is done by the fold:
  * it stores each register before it takes it, and need not load it.
@@ -65,12 +65,10 @@ static LLVMValueRef combine(Cg *cg, FoldKind kind, DType t, LLVMValueRef x, LLVM
 static LLVMValueRef combine_lanes(Cg *cg, const Fold *f, LLVMValueRef v)
 {
     for (int distance = LANES / 2; distance >= 1; distance /= 2) {
-        LLVMValueRef lanes[LANES];
+        int64_t lane[LANES];
         for (int i = 0; i < LANES; i++)
-            lanes[i] = i < distance ? LLVMConstInt(cg->i32, (uint64_t)(i + distance), false) : LLVMGetPoison(cg->i32);
-        LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(v));
-        LLVMValueRef upper = LLVMBuildShuffleVector(cg->b, v, none, LLVMConstVector(lanes, LANES), "");
-        v = combine(cg, f->kind, f->dtype, v, upper);
+            lane[i] = i < distance ? i + distance : -1;
+        v = combine(cg, f->kind, f->dtype, v, cg_shuffle(cg, v, NULL, lane, LANES));
     }
     return LLVMBuildExtractElement(cg->b, v, LLVMConstInt(cg->i32, 0, false), "");
 }

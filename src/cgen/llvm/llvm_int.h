@@ -99,6 +99,8 @@ bool cg_is_vec(LLVMValueRef v);
 unsigned cg_bytes(DType dtype);
 LLVMValueRef cg_int(const Cg *cg, int64_t value);           /* i64 */
 LLVMValueRef cg_splat_const(LLVMValueRef scalar);
+/* n <= LANES lanes of a, then of b (NULL: none), by their numbers; -1: any value. */
+LLVMValueRef cg_shuffle(Cg *cg, LLVMValueRef a, LLVMValueRef b, const int64_t *lane, uint32_t n);
 LLVMValueRef cg_same(LLVMValueRef like, LLVMValueRef scalar_const); /* the constant, splat if `like` has lanes */
 LLVMValueRef cg_const_bits(const Cg *cg, DType dtype, uint64_t bits);
 LLVMValueRef cg_intrinsic(Cg *cg, const char *name, LLVMTypeRef *types, unsigned n_types, LLVMValueRef *args, unsigned n);

@@ -43,19 +43,19 @@ static LLVMValueRef mul_high(Cg *cg, LLVMValueRef a, LLVMValueRef b)
 
 static LLVMValueRef part(Cg *cg, LLVMValueRef v, int first, int n)
 {
-    LLVMValueRef lanes[LANES];
+    int64_t lane[LANES];
     for (int i = 0; i < n; i++)
-        lanes[i] = LLVMConstInt(cg->i32, (uint64_t)(first + i), false);
-    return LLVMBuildShuffleVector(cg->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lanes, (unsigned)n), "");
+        lane[i] = first + i;
+    return cg_shuffle(cg, v, NULL, lane, (uint32_t)n);
 }
 
 static LLVMValueRef join(Cg *cg, LLVMValueRef a, LLVMValueRef b)
 {
-    unsigned n = 2 * LLVMGetVectorSize(LLVMTypeOf(a));
-    LLVMValueRef lanes[64];
-    for (unsigned i = 0; i < n; i++)
-        lanes[i] = LLVMConstInt(cg->i32, i, false);
-    return LLVMBuildShuffleVector(cg->b, a, b, LLVMConstVector(lanes, n), "");
+    uint32_t n = 2 * LLVMGetVectorSize(LLVMTypeOf(a));
+    int64_t lane[LANES];
+    for (uint32_t i = 0; i < n; i++)
+        lane[i] = i;
+    return cg_shuffle(cg, a, b, lane, n);
 }
 
 /* Two vpermps a half, chosen by bit 3 of the index. */

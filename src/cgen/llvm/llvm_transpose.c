@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies that exchange axes: `for k { for l vec { store to[.., l] = f(from[.., l*S + k]) } }`. A vector loop would
- * gather each register from 16 places. Here 16 x 16 elements go through registers: 16 rows of `from` are loaded,
- * transposed by four stages of shuffles (codegen.md part three, section 2), and stand for the loads of 16 iterations of
- * k.
+ * Copies that exchange axes: `for k { for l vec { store to[.., l] = f(from[.., l*S + k]) } }`. A vector loop would gather each
+ * register from 16 places. Here 16 x 16 elements go through registers: 16 rows of `from` are loaded, transposed by four stages of
+ * shuffles, and stand for the loads of 16 iterations of k.
  */
 #include "cgen/llvm/llvm_int.h"
 
@@ -29,8 +28,7 @@ static void find_loads(Cg *cg, Turn *t, const Expr *e, const Buf *to)
             known |= t->load[i] == e;
         if (!linear || l == 0 || l == 1 || known)
             return;
-        t->fits &= k == 1 && t->n < MAX_TURNED && e->dtype == DT_F32 &&
-                   (!masked || !lx_uses_iter(e->arg[e->u.buf->rank], t->along));
+        t->fits &= k == 1 && t->n < MAX_TURNED && e->dtype == DT_F32 && (!masked || !lx_uses_iter(e->arg[e->u.buf->rank], t->along));
         if (t->fits)
             t->load[t->n++] = e;
         return;
@@ -42,8 +40,8 @@ static void find_loads(Cg *cg, Turn *t, const Expr *e, const Buf *to)
 static bool counts_whole_registers(const Stmt *loop)
 {
     int64_t lo, hi;
-    return loop->u.loop.step == 1 && lx_is_int(loop->u.loop.lo, &lo) && lo == 0 && lx_is_int(loop->u.loop.hi, &hi) &&
-           hi >= LANES && hi % LANES == 0;
+    return loop->u.loop.step == 1 && lx_is_int(loop->u.loop.lo, &lo) && lo == 0 && lx_is_int(loop->u.loop.hi, &hi) && hi >= LANES &&
+           hi % LANES == 0;
 }
 
 static bool turn_find(Cg *cg, const Stmt *loop, Turn *t)
@@ -54,41 +52,33 @@ static bool turn_find(Cg *cg, const Stmt *loop, Turn *t)
         inner->u.loop.bind != BIND_VEC || !counts_whole_registers(loop) || !counts_whole_registers(inner))
         return false;
     *t = (Turn){.along = loop->u.loop.iter, .across = inner->u.loop.iter, .fits = true};
-    if (!lx_linear(cg->k, lx_offset(cg->k, store->u.store.buf, store->u.store.index), t->across, &coef, NULL) ||
-        coef != 1)
+    if (!lx_linear(cg->k, lx_offset(cg->k, store->u.store.buf, store->u.store.index), t->across, &coef, NULL) || coef != 1)
         return false;
     find_loads(cg, t, store->u.store.value, store->u.store.buf);
     return t->fits && t->n > 0;
 }
 
-static LLVMValueRef shuffle(Cg *cg, LLVMValueRef a, LLVMValueRef b, const int *lane)
-{
-    LLVMValueRef lanes[LANES];
-    for (int i = 0; i < LANES; i++)
-        lanes[i] = LLVMConstInt(cg->i32, (uint64_t)lane[i], false);
-    return LLVMBuildShuffleVector(cg->b, a, b, LLVMConstVector(lanes, LANES), "");
-}
-
 /* The lower or upper halves of the two registers' groups of four lanes, `width` lanes of each in turns. */
 static LLVMValueRef unpack(Cg *cg, LLVMValueRef a, LLVMValueRef b, int width, bool upper)
 {
-    int lane[LANES];
+    int64_t lane[LANES];
     for (int i = 0; i < LANES; i++) {
         int in_group = i % 4, turn = in_group / width;
         lane[i] = i / 4 * 4 + (upper ? 2 : 0) + (width == 1 ? in_group / 2 : in_group % 2) + (turn % 2) * LANES;
     }
-    return shuffle(cg, a, b, lane);
+    return cg_shuffle(cg, a, b, lane, LANES);
 }
 
 /* Groups of four lanes 0 and 2 (odd: 1 and 3) of a, then of b. */
 static LLVMValueRef pick_groups(Cg *cg, LLVMValueRef a, LLVMValueRef b, bool odd)
 {
-    int lane[LANES];
+    int64_t lane[LANES];
     for (int i = 0; i < LANES; i++)
         lane[i] = (i / 4 % 2 * 2 + odd) * 4 + i % 4 + i / 8 * LANES;
-    return shuffle(cg, a, b, lane);
+    return cg_shuffle(cg, a, b, lane, LANES);
 }
 
+/* Rows of 16 x 16 elements to columns: pairs of rows, groups of four, then groups of lanes by halves and quarters. */
 static void transpose(Cg *cg, LLVMValueRef *v)
 {
     LLVMValueRef t[LANES];
@@ -144,14 +134,12 @@ bool cg_turned_loop(Cg *cg, const Stmt *s)
         return false;
     Kernel *k = cg->k;
     int64_t blocks = s->u.loop.hi->u.i / LANES, chunks = s->u.loop.body->u.loop.hi->u.i / LANES;
-    const Iter *block = kernel_iter(k, t.along->name, 0, blocks - 1),
-               *chunk = kernel_iter(k, t.across->name, 0, chunks - 1);
+    const Iter *block = kernel_iter(k, t.along->name, 0, blocks - 1), *chunk = kernel_iter(k, t.across->name, 0, chunks - 1);
     Loop outer, inner;
     cg_loop_begin(cg, &outer, block, cg_int(cg, 0), cg_int(cg, blocks), 1, false, true, NULL, 0);
     cg_loop_begin(cg, &inner, chunk, cg_int(cg, 0), cg_int(cg, chunks), 1, false, true, NULL, 0);
     cg->lane = kernel_iter(k, "lane", 0, LANES - 1);
-    turned_block(cg, &t, s->u.loop.body->u.loop.body, lx_mul(k, lx_iter(k, block), LANES),
-                 lx_mul(k, lx_iter(k, chunk), LANES));
+    turned_block(cg, &t, s->u.loop.body->u.loop.body, lx_mul(k, lx_iter(k, block), LANES), lx_mul(k, lx_iter(k, chunk), LANES));
     cg->lane = NULL;
     cg_loop_end(cg, &inner, NULL);
     cg_loop_end(cg, &outer, NULL);
