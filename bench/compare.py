@@ -14,8 +14,8 @@ from corpus import compile_model, description, last_line, models_of
 
 ENGINES = ("igata", "base", "onnxruntime", "openvino")
 COLUMNS = (("p50", "p50 us"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"), ("stddev", "stddev"),
-           ("load_ms", "load ms"), ("first_ms", "first run ms"), ("rss_mb", "peak RSS MB"), ("gflops", "GFLOP/s"), ("fma_percent", "% of FMA"),
-           ("read_percent", "% of reading"))
+           ("load_ms", "load ms"), ("first_ms", "first run ms"), ("rss_mb", "peak RSS MB"), ("gflops", "GFLOP/s"),
+           ("fma_percent", "% of FMA"), ("read_percent", "% of reading"))
 PER_ROUND = ("p50", "p99", "p99_9", "max", "stddev", "load_ms", "first_ms", "rss_mb")
 HERE = os.path.dirname(os.path.abspath(__file__))
 

@@ -39,6 +39,16 @@ cmp -s <(grep '^|' out) <(grep '^|' result.md) || fail "result.md is not what wa
 python3 -c 'import json; assert [m["model"] for m in json.load(open("result.json"))["models"]] == ["a/part", "b"]' || fail "result.json"
 expect 1 compare.py --igata "$IGATA" --runner "$IGATA" --base "$IGATA" --engines igata,base --rounds 1 --gate 0.95 --out result set
 [ "$(grep -c '^gate: \(a/part\|b\): ..*' err)" = 2 ] || fail "gate: $(cat err)"
+python3 -B - "$SRC/bench" << 'PY' || fail "what the gate lets through"
+import sys
+
+sys.path.insert(0, sys.argv[1])
+from compare import below
+
+row = lambda p50, **errors: {"model": "m", "errors": errors, **({"ratio": {"p50": p50}} if p50 else {})}
+assert below([row(0.95), row(1.2), row(None, base="it does not know the model")], 0.95) == []
+assert below([row(1.2), row(0.949), row(None, igata="refused")], 0.95) == ["gate: m: 0.949 is below 0.95", "gate: m: refused"]
+PY
 expect 1 models.py --igata "$IGATA" --rounds 1 set
 [ "$(grep -c '^| \(a/part\|b\) | 0 | refused: [^|]*[a-z]' out)" = 2 ] || fail "rows: $(cat out)"
 bash "$SRC/bench/run.sh" --nonsense > out 2> err
