@@ -390,5 +390,5 @@ static int run(Cli *cli)
     return raw ? raw : finished;
 }
 
-const Command cmd_bench = {"bench", "MODEL|ARTIFACT [--runs N | --seconds S] [--compare | --per-kernel] [--json]", "Measure latency", options, 1, 1,
-                           run};
+const Command cmd_bench = {"bench", "MODEL|ARTIFACT [--runs N | --seconds S] [--compare | --per-kernel] [--json]",
+                           "Measure latency", options, 1, 1, run};

@@ -38,5 +38,5 @@ static int run(Cli *cli)
     return cli_finish(cli, cli->ctx, status);
 }
 
-const Command cmd_inspect = {"inspect", "MODEL|ARTIFACT [--json | --html FILE | --dot FILE | --ir]", "Show kernels, shapes, memory plan and weights",
-                             options, 1, 1, run};
+const Command cmd_inspect = {"inspect", "MODEL|ARTIFACT [--json | --html FILE | --dot FILE | --ir]",
+                             "Show kernels, shapes, memory plan and weights", options, 1, 1, run};

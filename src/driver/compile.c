@@ -103,7 +103,7 @@ bool driver_optimize(Context *ctx, Module *module, const DriverOptions *options,
     return run_passes(ctx, &unit, options, &options->pass, pipeline.tensor, &n_optional, &stopped, times);
 }
 
-/* ---- sizes: numbers, or expressions of symbols that have a range and are the size of an input's axis, or that a loop finds ------------ */
+/* ---- sizes: numbers, or expressions of symbols that have a range and are the size of an input's axis, or that a loop finds ----------- */
 
 typedef enum Found { FOUND_NOT, FOUND_HERE, FOUND_INSIDE } Found; /* INSIDE: of a region, which is over */
 

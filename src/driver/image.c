@@ -191,8 +191,8 @@ typedef struct Weights {
 static bool same_pack(const PackedWeight *a, const PackedWeight *b)
 {
     const Pack *p = a->pack, *q = b->pack;
-    if (p->weight != q->weight || p->winograd != q->winograd || p->offset != q->offset || p->n_bounds != q->n_bounds || a->dtype != b->dtype ||
-        a->rank != b->rank || a->bytes != b->bytes)
+    if (p->weight != q->weight || p->winograd != q->winograd || p->offset != q->offset || p->n_bounds != q->n_bounds ||
+        a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes)
         return false;
     for (uint32_t i = 0; i < a->rank; i++)
         if (a->dim[i] != b->dim[i] || p->stride[i] != q->stride[i])
@@ -269,7 +269,9 @@ static const ArtPhase *phases(Weights *w, const Schedule *s)
 
 static ArtBuf word(const Storage *st)
 {
-    return st ? (ArtBuf){.kind = buf_kind(st->kind), .index = st->index, .offset = st->kind == SLOT_WORKSPACE ? st->offset : 0} : (ArtBuf){0};
+    if (!st)
+        return (ArtBuf){0};
+    return (ArtBuf){.kind = buf_kind(st->kind), .index = st->index, .offset = st->kind == SLOT_WORKSPACE ? st->offset : 0};
 }
 
 static const ArtStep *steps(Arena *arena, const Schedule *s)

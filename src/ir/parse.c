@@ -778,8 +778,7 @@ static bool parse_state(Parser *p)
     return true;
 }
 
-/* ---- weights
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------------------------------- */
 
 static bool parse_elem(Parser *p, DType dtype, void *data, uint64_t index)
 {
@@ -915,8 +914,7 @@ static bool parse_weight(Parser *p)
     return ok;
 }
 
-/* ---- modules
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- modules --------------------------------------------------------------------------------------------------------- */
 
 /* Creates the functions that the text declares outside of braces, in order. */
 static void declare_funcs(Parser *p)

@@ -146,8 +146,7 @@ static bool compare_float(Op op, double a, double b)
     return op == OP_eq ? a == b : op == OP_ne ? a != b : op == OP_lt ? a < b : a <= b;
 }
 
-/* ---- integers
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- integers -------------------------------------------------------------------------------------------------------- */
 
 /* By zero: 0 for div, the dividend for rem and mod. INT_MIN / -1 wraps. */
 static int64_t divide(bool sign, int64_t a, int64_t b)
@@ -228,8 +227,7 @@ static int64_t unary_int(Op op, DType dtype, int64_t x)
     }
 }
 
-/* ---- the two entries
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the two entries ------------------------------------------------------------------------------------------------- */
 
 bool elem_supported(Op op, DType dtype)
 {

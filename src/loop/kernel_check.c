@@ -33,8 +33,7 @@ typedef struct Checker {
     bool *par_iter, *par_var, *vec_iter, *vec_var;
 } Checker;
 
-/* ---- types of expressions
- * --------------------------------------------------------------------------------------------------- */
+/* ---- types of expressions -------------------------------------------------------------------------------------------- */
 
 bool cast_types_match(DType to, DType from)
 {
@@ -167,8 +166,7 @@ static void check_scope(Checker *c, const Expr *e)
     }
 }
 
-/* ---- accesses
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- accesses -------------------------------------------------------------------------------------------------------- */
 
 static bool moves(const Expr *e, const bool *iters, const bool *vars)
 {

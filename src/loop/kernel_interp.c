@@ -35,8 +35,7 @@ typedef struct Interp {
     int64_t *tile_cols;
 } Interp;
 
-/* ---- expressions
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- expressions ----------------------------------------------------------------------------------------------------- */
 
 static const uint64_t *place_of(const Interp *in, const Expr *e)
 {
@@ -185,8 +184,7 @@ static void execute(const Interp *in, const Code *code)
         *code->data[i].dst = value_of(in, &code->data[i]);
 }
 
-/* ---- compiled statements
- * ------------------------------------------------------------------------------------------------ */
+/* ---- compiled statements --------------------------------------------------------------------------------------------- */
 
 /* A statement with its code. `pre` runs once per execution of the statement, `code` (and for a register tile row, col)
  * for every position or element. */
@@ -287,8 +285,7 @@ static Step *compile_list(Interp *in, const Stmt *list)
     return first;
 }
 
-/* ---- folds
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- folds ----------------------------------------------------------------------------------------------------------- */
 
 /* Sets the axes' iterators to position 0; returns the number of positions. */
 static int64_t positions_begin(Interp *in, const FoldAxis *axis, uint32_t n)
@@ -437,8 +434,7 @@ static void run_fold(Interp *in, const Step *step)
     in->var[s->u.fold.var->id] = acc_end(&acc, count);
 }
 
-/* ---- register tiles
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- register tiles -------------------------------------------------------------------------------------------------- */
 
 /* How many of the n rows or columns exist. */
 static int64_t below_limit(const Interp *in, const Expr *e, int64_t n)
@@ -544,8 +540,7 @@ static void run_put(Interp *in, const Step *step)
     }
 }
 
-/* ---- statements
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------------------------------ */
 
 static void run_list(Interp *in, const Step *list, int64_t tile_lo, int64_t tile_hi);
 

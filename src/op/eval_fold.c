@@ -247,8 +247,7 @@ bool eval_reduce_window(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor
     return true;
 }
 
-/* ---- arg-folds: the first NaN wins; else the first, or the last where asked, of the best
- * ----------------------------- */
+/* ---- arg-folds: the first NaN wins; else the first, or the last where asked, of the best ----------------------------- */
 
 typedef struct Best {
     bool max, last, is_int, is_unsigned, some, nan;
@@ -358,8 +357,7 @@ bool eval_argwindow(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **o
     return true;
 }
 
-/* ---- cumulate: sequential; the accumulator is not rounded between elements of a narrow float
- * --------------------------- */
+/* ---- cumulate: sequential; the accumulator is not rounded between elements of a narrow float ------------------------- */
 
 typedef union Acc {
     float f;
@@ -436,8 +434,7 @@ bool eval_cumulate(EvalCtx *ec, const Node *node, Tensor *const *in, Tensor **ou
     return true;
 }
 
-/* ---- topk
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- topk ------------------------------------------------------------------------------------------------------------ */
 
 /* Whether element i of a line goes before element j: NaN before all others, then by value, then the lower index. */
 static bool goes_before(const Best *how, const Tensor *x, uint64_t i, uint64_t j)

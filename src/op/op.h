@@ -142,8 +142,9 @@ bool op_is_evalonly(Op op);
 bool op_is_differentiable(Op op); /* adjoint is not nondiff */
 bool op_is_compiled(Op op);       /* lower is not uncompiled */
 
-/* emit.c: op_emit infers result types, folds what is trivially foldable (identity moves, integer tensors of known content) and finds an equal node already in the region. NULL after reporting. Results: ir_out of the returned value's def; an op without results (check) gives its operand. `if` and
- * `loop` are built with ir_emit and ir_add_region. */
+/* emit.c: op_emit infers result types, folds what is trivially foldable (identity moves, integer tensors of known content) and
+ * finds an equal node already in the region. NULL after reporting. Results: ir_out of the returned value's def; an op without
+ * results (check) gives its operand. `if` and `loop` are built with ir_emit and ir_add_region. */
 Val *op_emit(Builder *b, Op op, Val *const *in, uint32_t n_in, const AttrVal *attrs, uint32_t n_attrs);
 Val *op_emit_interned(Builder *b, Op op, Val *const *in, uint32_t n_in, const Attrs *attrs);
 /* Shorthands used all over importers, bodies and adjoints; NULL operands give NULL, so that chains need one check. */

@@ -47,7 +47,9 @@ static const Expr *difference(Kernel *k, const Expr *a, const Expr *b) { return 
 /* Row i of B^T, of G and of A^T times the column x. */
 static const Expr *input_row(Kernel *k, int i, const Expr *const *x)
 {
-    return i == 0 ? difference(k, x[0], x[2]) : i == 1 ? sum(k, x[1], x[2]) : i == 2 ? difference(k, x[2], x[1]) : difference(k, x[1], x[3]);
+    if (i < 2)
+        return i == 0 ? difference(k, x[0], x[2]) : sum(k, x[1], x[2]);
+    return i == 2 ? difference(k, x[2], x[1]) : difference(k, x[1], x[3]);
 }
 
 static const Expr *filter_row(Kernel *k, int i, const Expr *const *x)

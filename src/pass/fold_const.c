@@ -33,7 +33,8 @@ static bool is_number(void *user, const Dim *dim)
 static bool is_foldable(const Node *node)
 {
     uint64_t in_bytes = 0, out_bytes = 0, bytes;
-    if (node->n_in == 0 || !attrs_all_dims(node->attr, is_number, NULL) || node->n_region || node->op == OP_call || (op_info[node->op].traits & OT_PINNED))
+    if (node->n_in == 0 || !attrs_all_dims(node->attr, is_number, NULL) || node->n_region || node->op == OP_call ||
+        (op_info[node->op].traits & OT_PINNED))
         return false;
     for (uint32_t i = 0; i < node->n_in; i++) {
         const Val *in = node->in[i].val;

@@ -94,8 +94,7 @@ void rt_control_begin(ArtWalk *walk, const RtRun *run, const ArtRecEntry *entry)
 uint32_t rt_control(ArtWalk *walk, const RtRun *run, const ArtRecEntry *entry, const ArtRecBody *body, uint32_t phase,
                     uint64_t *error);
 
-/* ---- floating-point environment (numerics.md: round to nearest, no traps, subnormals kept unless asked)
- * --------------- */
+/* ---- floating-point environment (numerics.md: round to nearest, no traps, subnormals kept unless asked) -------------- */
 
 /* The control word is written only where it differs: that saves 3 ns a run. rt_fp_enter returns the old word. */
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pack: constant operands of contractions as [N/16][K...][16] (codegen.md): one image serves every register tile and every
+ * pack: constant operands of contractions as [N/16][K...][16]: one image serves every register tile and every
  * CPU variant. The data is permuted while it is streamed to the artifact (sched_pack); here only the buffer and the index
  * of the load change, so no bit can. A constant that a channel-wise loop reads with a stride (depthwise filters) is
  * permuted so that the channel is its last axis.

@@ -342,8 +342,9 @@ static void place_blocks(Schedule *s)
 
 static bool same_pack(const PackedWeight *a, const Buf *buf)
 {
-    if (a->pack->weight->data != buf->pack->weight->data || a->pack->winograd != buf->pack->winograd || a->pack->offset != buf->pack->offset || a->dtype != buf->dtype ||
-        a->rank != buf->rank || a->pack->n_bounds != buf->pack->n_bounds)
+    if (a->pack->weight->data != buf->pack->weight->data || a->pack->winograd != buf->pack->winograd ||
+        a->pack->offset != buf->pack->offset || a->dtype != buf->dtype || a->rank != buf->rank ||
+        a->pack->n_bounds != buf->pack->n_bounds)
         return false;
     for (uint32_t i = 0; i < a->rank; i++)
         if (a->dim[i] != buf->dim[i] || a->pack->stride[i] != buf->pack->stride[i])

@@ -196,8 +196,7 @@ static void test_weights_in_memory_are_found_by_hash(void **state)
     assert_int_equal(diag_get(ctx, 0)->id, DIAG_ir_weight);
 }
 
-/* ---- refusals
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------------------------------- */
 
 #define IN_MAIN(body) "entry func @f(%x : f32[4] \"x\") -> (\"y\") {\n" body "\n}"
 

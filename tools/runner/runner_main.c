@@ -5,8 +5,8 @@
  *     igata-runner ARTIFACT FOLDER [THREADS]
  *
  * reads FOLDER/in0 .. (raw elements), runs the first entry (one with sizes to be told is IGATA_E_ARGUMENT) once and writes
- * FOLDER/out0 .., and to FOLDER/found0 the sizes that the run has found, if it finds any. The exit status is the igata_status; after IGATA_E_INDEX and IGATA_E_BOUND, FOLDER/error0 holds the
- * error word. 100: a file cannot be read or written.
+ * FOLDER/out0 .., and to FOLDER/found0 the sizes that the run has found, if it finds any. The exit status is the igata_status;
+ * after IGATA_E_INDEX and IGATA_E_BOUND, FOLDER/error0 holds the error word. 100: a file cannot be read or written.
  */
 #include "igata_rt.h"
 

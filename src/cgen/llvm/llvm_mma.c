@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Register tiles: mma and put. The form is that of codegen.md, "IR shape that is spill-free": rows x cols/16 accumulators as
- * phis through all loops, pointer cursors for both operands, per position the vectors of b first, then one broadcast of a and
- * its FMAs per row, 1, 2 or 4 positions an iteration.
+ * Register tiles: mma and put, in a form of which LLVM's register allocator spills nothing: rows x cols/16 accumulators as phis
+ * through all loops, pointer cursors for both operands, per position the vectors of b first, then one broadcast of a and its FMAs
+ * per row, 1, 2 or 4 positions an iteration.
  *
  * A guard's terms that do not depend on the row are branches at the outermost loop that decides them. The others (taps that
  * fall outside the image for some pixels of the tile) are decided by unrolling the axes they use: each repetition knows its
- * live rows, and is a basic block of its own, lest loads shared by overlapping taps live too long (part two, pitfall 1).
+ * live rows, and is a basic block of its own, lest loads shared by overlapping taps live too long.
  * What stays undecided is a branch per row: right, but slow; schedules avoid it.
  *
  * A tile larger than the registers (a schedule made for another target) is computed in parts that fit, one after the other.
@@ -267,7 +267,7 @@ static int64_t even_parts(int64_t total, int64_t most)
     return (total + parts - 1) / parts;
 }
 
-/* Rows and vectors that fit the registers: accumulators, a row of b and one broadcast (codegen.md: rows*vecs + vecs + 1 <= 32). */
+/* Rows and vectors that fit the registers: accumulators, a row of b and one broadcast, rows*vecs + vecs + 1 <= 32. */
 static void choose_part(const Cg *cg, const Tile *tile, int64_t *rows, int64_t *vecs)
 {
     int64_t each = LANES * (int64_t)cg_bytes(tile->dtype) / (4 * cg->options->target->f32_lanes);

@@ -61,7 +61,8 @@ static bool gemm_folds(const Foldable *f, uint64_t channels)
         return true;
     uint64_t count;
     uint32_t rank = f->bias->type->rank;
-    return type_count(f->bias->type, &count) && (count == 1 || (count == channels && type_dim(f->bias->type, rank - 1) == (int64_t)channels));
+    return type_count(f->bias->type, &count) &&
+           (count == 1 || (count == channels && type_dim(f->bias->type, rank - 1) == (int64_t)channels));
 }
 
 static Val *make_vector(OnnxNode *n, const Foldable *f, DType dtype, const Constant *bias, const Constant *p, const double *s,

@@ -135,9 +135,9 @@ static void survey_nodes(Survey *survey, const MsgList *nodes, const MsgList *op
             for (uint32_t g = 0; g <= a->graphs.len; g++) {
                 const GraphProto *graph = g < a->graphs.len ? a->graphs.data[g] : a->g;
                 const char *label = *or_blank(node->name) ? node->name : or_blank(node->op_type);
+                const char *inner = str_format(im->ctx, "%s%s%s.%s", path, *path ? "/" : "", label, or_blank(a->name));
                 if (graph)
-                    survey_nodes(survey, &graph->node, opsets, str_format(im->ctx, "%s%s%s.%s", path, *path ? "/" : "", label, or_blank(a->name)),
-                                 depth + 1);
+                    survey_nodes(survey, &graph->node, opsets, inner, depth + 1);
             }
         }
     }
@@ -436,7 +436,6 @@ static bool import_outputs(Importer *im, Scope *scope)
     return good;
 }
 
-/* What nothing uses goes: a convolution whose only reader took it in, shapes that were computed by tensors. */
 static bool import_model(Importer *im)
 {
     BodyEnv env = {.opsets = &im->model->opset_import};
@@ -446,7 +445,7 @@ static bool import_model(Importer *im)
     scope->b.loc = onnx_model_loc(im);
     if (!import_outputs(im, scope) || !inputs || !graph)
         return false;
-    ir_drop_dead(im->func);
+    ir_drop_dead(im->func); /* a convolution whose only reader took it in, shapes that were computed by tensors */
     for (uint32_t i = 0; i < im->model->metadata_props.len; i++) {
         const StringStringEntryProto *entry = im->model->metadata_props.data[i];
         vec_push(im->module->arena, &im->module->meta, str_intern(im->ctx, or_blank(entry->key)));

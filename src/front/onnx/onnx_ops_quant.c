@@ -393,7 +393,8 @@ bool import_qgemm(OnnxNode *n)
     a = na_int(n, "transA", 0) ? op_transpose(n->b, a, swap) : a;
     Val *sum = op_matmul(n->b, a, across ? op_transpose(n->b, b, swap) : b);
     sum = bias ? binary(n, OP_add, sum, bias) : sum;
-    Val *scale_a = binary(n, OP_mul, op_const_f64(n->b, DT_F32, na_float(n, "alpha", 1)), op_cast_to(n->b, node_scalar(n, n->in[1]), DT_F32));
+    Val *alpha = op_const_f64(n->b, DT_F32, na_float(n, "alpha", 1));
+    Val *scale_a = binary(n, OP_mul, alpha, op_cast_to(n->b, node_scalar(n, n->in[1]), DT_F32));
     if (node_in(n, 7) && !node_in(n, 8))
         return node_bad(n, "the scale of y comes with its zero point");
     if (node_in(n, 7))
