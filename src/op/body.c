@@ -33,8 +33,7 @@ Val *part_count(Builder *b, const Type *type, DType dtype, const int64_t *axes, 
         count = dim_mul(ctx, count, type->dim[axes[i]]);
     if (dim_is_const(count, &n))
         return op_const_f64(b, dtype, (double)n);
-    AttrVal attr = attr_dim(count);
-    return op_cast_to(b, op_emit(b, OP_dimval, NULL, 0, &attr, 1), dtype);
+    return op_cast_to(b, op_dimval(b, count), dtype);
 }
 
 Val *part_channel(Builder *b, Val *vector, uint32_t rank)

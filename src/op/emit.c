@@ -264,8 +264,7 @@ static Val *fold_content(const Fold *f)
             elem_set_s64(f->out->dtype, data, i, value[i]);
         result = op_const_weight(f->b, module_weight(f->b->module, str_intern(ctx, ""), f->out, data, true));
     } else if (dims && n == 1 && kind == OK_MAP && f->op != OP_cast) {
-        AttrVal dim = attr_dim(dims[0]);
-        result = op_cast_to(f->b, op_emit(f->b, OP_dimval, NULL, 0, &dim, 1), f->out->dtype);
+        result = op_cast_to(f->b, op_dimval(f->b, dims[0]), f->out->dtype);
         result = op_reshape(f->b, result, f->out->rank, f->out->dim);
     }
     arena_destroy(scratch);

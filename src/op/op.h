@@ -164,6 +164,8 @@ Val *op_broadcast(Builder *b, Val *x, uint32_t rank, const Dim *const *dims); /*
 Val *op_reduce(Builder *b, Val *x, const char *kind, const int64_t *axes, uint32_t n_axes); /* keeps size-1 axes */
 Val *op_slice_axis(Builder *b, Val *x, uint32_t axis, const Dim *start, const Dim *size, int64_t step);
 Val *op_concat(Builder *b, Val *const *xs, uint32_t n, int64_t axis);
+Val *op_pad_end(Builder *b, Val *x, uint32_t axis, const Dim *more, Val *fill); /* `more` elements behind those of the axis */
+Val *op_dimval(Builder *b, const Dim *dim); /* a size as s64 scalar */
 Val *op_dot(Builder *b, Val *x, Val *y, const int64_t *lb, const int64_t *rb, uint32_t nb, const int64_t *lc,
             const int64_t *rc, uint32_t nc);
 Val *op_matmul(Builder *b, Val *x, Val *y); /* NumPy matmul: broadcasts batch axes, rank 1 promoted */

@@ -53,9 +53,9 @@ static Val *sized_axis_count(Builder *b, const Attrs *attrs, const Type *in, con
     const Dim *dims[IR_MAX_RANK];
     for (uint32_t a = 0; a < out->rank; a++)
         dims[a] = a == axis ? out->dim[a] : dim_const(b->module->ctx, 1);
-    AttrVal iota[3] = {attr_dtype(DT_S64), attr_dims(dims, out->rank), attr_int(axis)}, size = attr_dim(in->dim[axis]);
+    AttrVal iota[3] = {attr_dtype(DT_S64), attr_dims(dims, out->rank), attr_int(axis)};
     Val *zero = op_const_s64(b, DT_S64, 0), *dilation = op_const_s64(b, DT_S64, ints_of(attrs, AN_dilation)[axis]);
-    Val *at = op_emit(b, OP_iota, NULL, 0, iota, 3), *bound[2] = {zero, op_emit(b, OP_dimval, NULL, 0, &size, 1)};
+    Val *at = op_emit(b, OP_iota, NULL, 0, iota, 3), *bound[2] = {zero, op_dimval(b, in->dim[axis])};
     Val *start = op_binary(b, OP_mul, at, op_const_s64(b, DT_S64, ints_of(attrs, AN_stride)[axis]));
     start = op_binary(b, OP_sub, start, op_const_s64(b, DT_S64, ints_of(attrs, AN_pad_lo)[axis]));
     for (int i = 0; i < 2; i++) {

@@ -143,8 +143,7 @@ Val *body_argreduce(Builder *b, const Attrs *attrs, Val *const *in, uint32_t n_i
     Val *nan = floating ? op_unary(b, OP_isnan, best) : NULL;
     if (floating)
         hit = op_select(b, nan, op_unary(b, OP_isnan, x), hit);
-    AttrVal size_attr = attr_dim(x->type->dim[axis]);
-    Val *size = op_emit(b, OP_dimval, NULL, 0, &size_attr, 1);
+    Val *size = op_dimval(b, x->type->dim[axis]);
     bool filled = dim_le(dim_const(b->module->ctx, 1), x->type->dim[axis]) == TRI_YES;
     if (!last) {
         Val *first = op_reduce(b, op_select(b, hit, index, size), "min", &axis, 1);

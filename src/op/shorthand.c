@@ -161,6 +161,27 @@ Val *op_concat(Builder *b, Val *const *xs, uint32_t n, int64_t axis)
     return op_emit(b, OP_concat, xs, n, &attr, 1);
 }
 
+Val *op_pad_end(Builder *b, Val *x, uint32_t axis, const Dim *more, Val *fill)
+{
+    const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK];
+    int64_t interior[IR_MAX_RANK] = {0};
+    if (!x || !fill)
+        return NULL;
+    uint32_t rank = x->type->rank;
+    for (uint32_t a = 0; a < rank; a++) {
+        lo[a] = dim_const(b->module->ctx, 0);
+        hi[a] = a == axis ? more : lo[a];
+    }
+    AttrVal attrs[3] = {attr_dims(lo, rank), attr_dims(hi, rank), attr_ints(interior, rank)};
+    return op_emit(b, OP_pad, (Val *[]){x, fill}, 2, attrs, 3);
+}
+
+Val *op_dimval(Builder *b, const Dim *dim)
+{
+    AttrVal attr = attr_dim(dim);
+    return op_emit(b, OP_dimval, NULL, 0, &attr, 1);
+}
+
 /* ---- contractions ----------------------------------------------------------------------------------------------- */
 
 Val *op_dot(Builder *b, Val *x, Val *y, const int64_t *lb, const int64_t *rb, uint32_t nb, const int64_t *lc,

@@ -107,8 +107,7 @@ static void add_trip(Schedule *s, Node *loop)
     if (loop->in[0].val || !trips || dim_is_const(trips, NULL))
         return;
     Builder b = ir_before_node(loop, loop->loc);
-    AttrVal attr = attr_dim(trips);
-    ir_set_in(loop, 0, op_emit(&b, OP_dimval, NULL, 0, &attr, 1));
+    ir_set_in(loop, 0, op_dimval(&b, trips));
 }
 
 static void add_loop_copies(Schedule *s, Node *loop)

@@ -338,13 +338,13 @@ Val *onnx_list_make(OnnxNode *n, const Type *type, Val *const *items, uint32_t c
 bool onnx_takes_lists(ImportFn *import);
 Val *onnx_with_axis(OnnxNode *n, Val *x, uint32_t axis); /* of size 1, new */
 
+/* onnx_ops_found.c, onnx_ops_control.c, onnx_ops_reduce.c: sizes that the run finds */
 /* A size that only the run knows, at most that of `bound` (NULL: no bound is known). */
 const Dim *onnx_unbacked_dim(OnnxNode *n, const Dim *bound);
 /* The value of a scalar s64, cut to [0, most], as a size: a number if it is known now, else the run finds it. NULL after reporting. */
 const Dim *onnx_found_size(OnnxNode *n, Val *count, const Dim *most);
 /* Values and indices (s64) of op topk; a line whose size the run decides is sorted at its largest size. */
 bool onnx_top_k(OnnxNode *n, Val *x, uint32_t axis, const Dim *k, bool largest, Val **out);
-Val *onnx_size_value(OnnxNode *n, const Dim *dim); /* s64 scalar */
 /* Kernels clamp indices, so an axis that is indexed has an element. One that may have none gets one more, and indices of the model become
  * what they are for `size` (s64, broadcast): counted from the front, and outside of the longer axis as well if outside. */
 bool onnx_may_be_empty(const Dim *size);

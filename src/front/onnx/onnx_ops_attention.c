@@ -106,17 +106,13 @@ static Val *both(OnnxNode *n, Val *a, Val *b) { return !a ? b : !b ? a : op_bina
 static Val *lengthen_mask(OnnxNode *n, Val *mask, const Dim *keys)
 {
     uint32_t rank = mask->type->rank;
-    const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK], *have = mask->type->dim[rank - 1];
-    int64_t interior[IR_MAX_RANK] = {0}, size;
+    const Dim *have = mask->type->dim[rank - 1];
+    int64_t size;
     if (dim_eq(have, keys) == TRI_YES || (dim_is_const(have, &size) && size == 1 && dim_le(keys, have) != TRI_YES))
         return mask;
-    for (uint32_t a = 0; a < rank; a++)
-        lo[a] = hi[a] = dim_const(n->ctx, 0);
-    hi[rank - 1] = dim_sub(n->ctx, keys, have);
     DType dtype = mask->type->dtype;
-    Val *in[2] = {mask, dtype == DT_BOOL ? op_const_s64(n->b, DT_BOOL, 0) : op_const_f64(n->b, dtype, -INFINITY)};
-    AttrVal attrs[3] = {attr_dims(lo, rank), attr_dims(hi, rank), attr_ints(interior, rank)};
-    return op_emit(n->b, OP_pad, in, 2, attrs, 3);
+    Val *removed = dtype == DT_BOOL ? op_const_s64(n->b, DT_BOOL, 0) : op_const_f64(n->b, dtype, -INFINITY);
+    return op_pad_end(n->b, mask, rank - 1, dim_sub(n->ctx, keys, have), removed);
 }
 
 /* Which keys position and length alone allow: causal order, windows (25), padding (24). NULL: all. */
@@ -130,8 +126,7 @@ static bool allowed_keys(OnnxNode *n, Attention *at, bool *causal, Val **allowed
     *causal = na_int(n, "is_causal", 0) != 0;
     if (left < -1 || right < -1)
         return na_bad(n, left < -1 ? "left_window_size" : "right_window_size", "it is below -1");
-    AttrVal past = attr_dim(at->past), count = attr_dim(rows);
-    Val *offset = op_emit(b, OP_dimval, NULL, 0, &past, 1);
+    Val *offset = op_dimval(b, at->past);
     if (valid) {
         if (node_in(n, 4))
             return node_bad(n, "nonpad_kv_seqlen and past_key exclude each other");
@@ -140,7 +135,7 @@ static bool allowed_keys(OnnxNode *n, Attention *at, bool *causal, Val **allowed
         const Dim *one = dim_const(n->ctx, 1), *dims[4] = {batch, one, one, one};
         Val *lengths = op_reshape(b, valid, 4, dims);
         *allowed = op_binary(b, OP_lt, key, lengths);
-        offset = op_binary(b, OP_sub, lengths, op_emit(b, OP_dimval, NULL, 0, &count, 1));
+        offset = op_binary(b, OP_sub, lengths, op_dimval(b, rows));
     }
     row = op_binary(b, OP_add, row, offset);
     bool shifted = valid || !(dim_is_const(at->past, &zero) && zero == 0);

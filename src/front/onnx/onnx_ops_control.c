@@ -106,10 +106,8 @@ static Val *remake(Builder *b, const Val *outer)
     const Dim *const *dims = op_content(outer, &count);
     if (count == 0 || count > IG_COUNT(part))
         return NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        AttrVal attr = attr_dim(dims[i]);
-        part[i] = op_reshape_s64(b, op_cast_to(b, op_emit(b, OP_dimval, NULL, 0, &attr, 1), outer->type->dtype), 1, &one);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        part[i] = op_reshape_s64(b, op_cast_to(b, op_dimval(b, dims[i]), outer->type->dtype), 1, &one);
     return op_reshape(b, op_concat(b, part, count, 0), outer->type->rank, outer->type->dim);
 }
 
@@ -285,16 +283,11 @@ static void pad_joined(OnnxNode *n, const IfArgs *a, Builder *b, Val **vals)
     for (uint32_t j = 0; j < a->joins.len; j++) {
         const Join *join = &a->joins.data[j];
         Val *x = vals[join->out];
-        const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK];
-        int64_t interior[IR_MAX_RANK] = {0};
-        AttrVal size = attr_dim(x->type->dim[join->axis]);
-        for (uint32_t axis = 0; axis < x->type->rank; axis++)
-            lo[axis] = hi[axis] = dim_const(n->ctx, 0);
-        hi[join->axis] = dim_sub(n->ctx, dim_const(n->ctx, join->most), size.u.dim);
-        AttrVal attrs[3] = {attr_dims(lo, x->type->rank), attr_dims(hi, x->type->rank), attr_ints(interior, x->type->rank)};
-        Val *in[2] = {x, dtype_is_float(x->type->dtype) ? op_const_f64(b, x->type->dtype, 0) : op_const_s64(b, x->type->dtype, 0)};
-        vals[join->out] = op_emit(b, OP_pad, in, 2, attrs, 3);
-        vals[n->n_out + j] = op_emit(b, OP_dimval, NULL, 0, &size, 1);
+        DType dtype = x->type->dtype;
+        const Dim *size = x->type->dim[join->axis], *missing = dim_sub(n->ctx, dim_const(n->ctx, join->most), size);
+        Val *zero = dtype_is_float(dtype) ? op_const_f64(b, dtype, 0) : op_const_s64(b, dtype, 0);
+        vals[join->out] = op_pad_end(b, x, join->axis, missing, zero);
+        vals[n->n_out + j] = op_dimval(b, size);
     }
 }
 

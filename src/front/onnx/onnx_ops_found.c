@@ -24,17 +24,19 @@ const Dim *onnx_found_size(OnnxNode *n, Val *count, const Dim *most)
     return op_emit(n->b, OP_found, &count, 1, &attr, 1) ? attr.u.dim : NULL;
 }
 
-Val *onnx_size_value(OnnxNode *n, const Dim *dim)
-{
-    AttrVal attr = attr_dim(dim);
-    return op_emit(n->b, OP_dimval, NULL, 0, &attr, 1);
-}
-
 /* 0, 1, .. */
 static Val *counting(OnnxNode *n, const Dim *size)
 {
     AttrVal attrs[3] = {attr_dtype(DT_S64), attr_dims(&size, 1), attr_int(0)};
     return op_emit(n->b, OP_iota, NULL, 0, attrs, 3);
+}
+
+/* How many are true up to each element, it included. */
+static Val *running_sum(OnnxNode *n, Val *mask)
+{
+    AttrVal sum[4] = {attr_int(0), attr_str(n->ctx, "sum"), attr_bool(false), attr_bool(false)};
+    Val *ones = op_cast_to(n->b, mask, DT_S64);
+    return ones ? op_emit(n->b, OP_cumulate, &ones, 1, sum, 4) : NULL;
 }
 
 /* The positions of what is true in mask, bool[N], ascending: s64[size], and the size is found. Each true element knows its place from
@@ -46,15 +48,14 @@ static Val *positions_of(OnnxNode *n, Val *mask)
     if (!mask)
         return NULL;
     const Dim *all = mask->type->dim[0], *one = dim_const(c, 1);
-    AttrVal sum[4] = {attr_int(0), attr_str(c, "sum"), attr_bool(false), attr_bool(false)}, put[2] = {attr_int(0), attr_str(c, "none")};
-    Val *ones = op_cast_to(n->b, mask, DT_S64), *total = op_reduce(n->b, ones, "sum", &axis, 1);
+    AttrVal put[2] = {attr_int(0), attr_str(c, "none")};
+    Val *total = op_reduce(n->b, op_cast_to(n->b, mask, DT_S64), "sum", &axis, 1);
     const Dim *size = onnx_found_size(n, total ? node_scalar(n, total) : NULL, all);
     if (!size)
         return NULL;
     const Dim *most = dim_max(c, all, size), *room = dim_add(c, most, one);
-    AttrVal last = attr_dim(most);
-    Val *place = op_binary(n->b, OP_sub, op_emit(n->b, OP_cumulate, &ones, 1, sum, 4), op_const_s64(n->b, DT_S64, 1));
-    place = op_select(n->b, mask, place, op_emit(n->b, OP_dimval, NULL, 0, &last, 1));
+    Val *place = op_binary(n->b, OP_sub, running_sum(n, mask), op_const_s64(n->b, DT_S64, 1));
+    place = op_select(n->b, mask, place, op_dimval(n->b, most));
     Val *in[3] = {op_broadcast(n->b, op_const_s64(n->b, DT_S64, 0), 1, &room), place, counting(n, all)};
     Val *at = place && in[0] && in[2] ? op_emit(n->b, OP_scatter_elements, in, 3, put, 2) : NULL;
     return at ? op_slice_axis(n->b, at, 0, dim_const(c, 0), size, 1) : NULL;
@@ -84,10 +85,8 @@ static Val *sizes_as_column(OnnxNode *n, const Dim *const *dims, uint32_t count)
 {
     const int64_t one = 1, column[2] = {count, 1};
     Val *part[IR_MAX_RANK];
-    for (uint32_t i = 0; i < count; i++) {
-        AttrVal attr = attr_dim(dims[i]);
-        part[i] = op_reshape_s64(n->b, op_emit(n->b, OP_dimval, NULL, 0, &attr, 1), 1, &one);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        part[i] = op_reshape_s64(n->b, op_dimval(n->b, dims[i]), 1, &one);
     return op_reshape_s64(n->b, op_concat(n->b, part, count, 0), 2, column);
 }
 
@@ -100,18 +99,11 @@ bool onnx_may_be_empty(const Dim *size)
 
 Val *onnx_not_empty(OnnxNode *n, Val *data, uint32_t axis)
 {
-    const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK];
-    int64_t interior[IR_MAX_RANK] = {0};
     if (!data || !onnx_may_be_empty(data->type->dim[axis]))
         return data;
     DType dtype = data->type->dtype;
-    for (uint32_t a = 0; a < data->type->rank; a++) {
-        lo[a] = dim_const(n->ctx, 0);
-        hi[a] = dim_const(n->ctx, a == axis);
-    }
-    AttrVal attrs[3] = {attr_dims(lo, data->type->rank), attr_dims(hi, data->type->rank), attr_ints(interior, data->type->rank)};
-    Val *in[2] = {data, dtype_is_float(dtype) ? op_const_f64(n->b, dtype, 0) : op_const_s64(n->b, dtype, 0)};
-    return op_emit(n->b, OP_pad, in, 2, attrs, 3);
+    Val *zero = dtype_is_float(dtype) ? op_const_f64(n->b, dtype, 0) : op_const_s64(n->b, dtype, 0);
+    return op_pad_end(n->b, data, axis, dim_const(n->ctx, 1), zero);
 }
 
 Val *onnx_index_inside(OnnxNode *n, Val *index, Val *size)
@@ -324,8 +316,8 @@ static Val *rows_of(const Nms *s, Val *chosen)
     Val *at = positions_of(n, op_binary(n->b, OP_le, op_const_s64(n->b, DT_S64, 0), flat));
     if (!at)
         return NULL;
-    column[0] = op_binary(n->b, OP_div, at, onnx_size_value(n, dim_mul(n->ctx, trips, s->classes)));
-    column[1] = op_binary(n->b, OP_mod, op_binary(n->b, OP_div, at, onnx_size_value(n, trips)), onnx_size_value(n, s->classes));
+    column[0] = op_binary(n->b, OP_div, at, op_dimval(n->b, dim_mul(n->ctx, trips, s->classes)));
+    column[1] = op_binary(n->b, OP_mod, op_binary(n->b, OP_div, at, op_dimval(n->b, trips)), op_dimval(n->b, s->classes));
     column[2] = gather_found(n, flat, 0, at);
     for (uint32_t i = 0; i < 3; i++)
         column[i] = op_reshape(n->b, column[i], 2, (const Dim *[]){at->type->dim[0], one});
@@ -372,18 +364,11 @@ bool import_non_max_suppression(OnnxNode *n)
     Val *key = keys_of(n, n->in[1], true);
     if (least)
         key = op_select(n->b, op_binary(n->b, OP_lt, least, n->in[1]), key, op_const_s64(n->b, DT_S32, NO_KEY));
-    Val *chosen = suppress(&s, key, op_binary(n->b, OP_min, most, onnx_size_value(n, s.boxes)), trips);
+    Val *chosen = suppress(&s, key, op_binary(n->b, OP_min, most, op_dimval(n->b, s.boxes)), trips);
     return node_done(n, chosen ? rows_of(&s, chosen) : NULL);
 }
 
 /* ---- Unique ------------------------------------------------------------------------------------------------------------------------ */
-
-static Val *running_sum(OnnxNode *n, Val *mask)
-{
-    AttrVal sum[4] = {attr_int(0), attr_str(n->ctx, "sum"), attr_bool(false), attr_bool(false)};
-    Val *ones = op_cast_to(n->b, mask, DT_S64);
-    return ones ? op_emit(n->b, OP_cumulate, &ones, 1, sum, 4) : NULL;
-}
 
 /* y[index] = x, combined; of the size of index, which names every place that counts */
 static Val *scattered(OnnxNode *n, Val *index, Val *x, const char *combine)
@@ -414,7 +399,7 @@ static Val *order_of(OnnxNode *n, Val *keys)
     if (dim_is_const(columns, &one) && one == 1)
         return sort_by(n, keys, op_const_s64(n->b, DT_S64, 0), order);
     AttrVal counts[2] = {attr_int(1), attr_int(0)};
-    Val *in[4] = {onnx_size_value(n, columns), NULL, order, keys};
+    Val *in[4] = {op_dimval(n->b, columns), NULL, order, keys};
     if (!in[0] || !order)
         return NULL;
     Node *node = ir_emit(n->b, OP_loop, in, 4, attrs_make(n->ctx, counts, 2), &order->type, 1);
@@ -423,7 +408,7 @@ static Val *order_of(OnnxNode *n, Val *keys)
     OnnxNode inner = *n;
     inner.b = &b;
     Val *i = region_param(region, type_tensor(n->ctx, DT_S64, 0, NULL)), *before = region_param(region, order->type);
-    Val *all = region_param(region, keys->type), *at = op_binary(&b, OP_sub, onnx_size_value(&inner, last), i);
+    Val *all = region_param(region, keys->type), *at = op_binary(&b, OP_sub, op_dimval(&b, last), i);
     Val *yields[2] = {op_const_s64(&b, DT_BOOL, 1), at ? sort_by(&inner, all, at, before) : NULL};
     if (!yields[0] || !yields[1])
         return NULL;

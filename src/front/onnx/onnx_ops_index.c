@@ -37,7 +37,7 @@ static void not_empty(OnnxNode *n, Val **in, uint32_t axis)
     if (!onnx_may_be_empty(size))
         return;
     in[0] = onnx_not_empty(n, in[0], axis);
-    in[1] = onnx_index_inside(n, in[1], onnx_size_value(n, size));
+    in[1] = onnx_index_inside(n, in[1], op_dimval(n->b, size));
 }
 
 bool import_gather(OnnxNode *n)
@@ -194,8 +194,7 @@ bool import_one_hot(OnnxNode *n)
     for (uint32_t a = 0, from = 0; a < rank; a++)
         dims[a] = a == axis ? dim_const(n->ctx, one) : index->type->dim[from++];
     index = op_reshape(n->b, op_cast_to(n->b, index, DT_S64), rank, dims);
-    AttrVal attr = attr_dim(size);
-    Val *wrapped = op_binary(n->b, OP_add, index, op_emit(n->b, OP_dimval, NULL, 0, &attr, 1));
+    Val *wrapped = op_binary(n->b, OP_add, index, op_dimval(n->b, size));
     index = op_select(n->b, op_binary(n->b, OP_lt, index, op_const_s64(n->b, DT_S64, 0)), wrapped, index);
     Val *hit = op_binary(n->b, OP_eq, index, positions(n, DT_S64, size, axis, rank));
     Val *side[2];

@@ -68,9 +68,8 @@ bool import_class_loss(OnnxNode *n)
         all[a] = a;
     Val *sum = op_reduce(b, loss, "sum", all, rank);
     if (*reduction == 'm') {
-        AttrVal count = attr_dim(dim_product(n->ctx, target->type->dim, rank));
-        Val *total = weight ? op_reduce(b, weight, "sum", all, rank)
-                            : op_cast_to(b, op_emit(b, OP_dimval, NULL, 0, &count, 1), x->type->dtype);
+        const Dim *count = dim_product(n->ctx, target->type->dim, rank);
+        Val *total = weight ? op_reduce(b, weight, "sum", all, rank) : op_cast_to(b, op_dimval(b, count), x->type->dtype);
         sum = op_binary(b, OP_div, sum, total);
     }
     return node_done_as(n, node_scalar(n, sum), dtype);

@@ -541,8 +541,7 @@ bool import_pad(OnnxNode *n)
 static Val *size_value(OnnxNode *n, const Dim *dim)
 {
     int64_t size;
-    AttrVal attr = attr_dim(dim);
-    return dim_is_const(dim, &size) ? op_const_s64(n->b, DT_S64, size) : op_emit(n->b, OP_dimval, NULL, 0, &attr, 1);
+    return dim_is_const(dim, &size) ? op_const_s64(n->b, DT_S64, size) : op_dimval(n->b, dim);
 }
 
 /* Shape-15 has start and end. */

@@ -47,8 +47,7 @@ static Val *pool_indices(OnnxNode *n, const AttrVal *window)
         dims[a] = a < 2 ? x->dim[a] : dim_const(c, 1);
     AttrVal iota[3] = {attr_dtype(DT_S64), attr_dims(flat, 1), attr_int(0)};
     Val *channel = op_reshape(n->b, op_emit(n->b, OP_iota, NULL, 0, iota, 3), x->rank, dims);
-    AttrVal area = attr_dim(dim_product(c, x->dim + 2, x->rank - 2));
-    Val *start = op_binary(n->b, OP_mul, channel, op_emit(n->b, OP_dimval, NULL, 0, &area, 1));
+    Val *start = op_binary(n->b, OP_mul, channel, op_dimval(n->b, dim_product(c, x->dim + 2, x->rank - 2)));
     return op_binary(n->b, OP_add, inside, start);
 }
 

@@ -44,8 +44,7 @@ static Val *integer_mean(OnnxNode *n, Val *x, const int64_t *axes, uint32_t n_ax
     const Dim *count = dim_const(n->ctx, 1);
     for (uint32_t i = 0; i < n_axes; i++)
         count = dim_mul(n->ctx, count, x->type->dim[axes[i]]);
-    AttrVal attr = attr_dim(count);
-    Val *size = op_cast_to(n->b, op_emit(n->b, OP_dimval, NULL, 0, &attr, 1), x->type->dtype);
+    Val *size = op_cast_to(n->b, op_dimval(n->b, count), x->type->dtype);
     return op_binary(n->b, OP_div, op_reduce(n->b, x, "sum", axes, n_axes), size);
 }
 
@@ -191,17 +190,12 @@ static bool is_decided_by_the_run(const Type *x, uint32_t axis, const Dim *k)
 /* The axis at its largest size, filled with what comes last in the order: behind equal elements, for these have lower indices. */
 static Val *filled_up(OnnxNode *n, Val *x, uint32_t axis, bool largest)
 {
-    const Dim *lo[IR_MAX_RANK], *hi[IR_MAX_RANK];
-    int64_t interior[IR_MAX_RANK] = {0};
     DType dtype = x->type->dtype;
-    for (uint32_t a = 0; a < x->type->rank; a++)
-        lo[a] = hi[a] = dim_const(n->ctx, 0);
-    hi[axis] = dim_sub(n->ctx, dim_const(n->ctx, type_bound(x->type, axis)), x->type->dim[axis]);
+    const Dim *missing = dim_sub(n->ctx, dim_const(n->ctx, type_bound(x->type, axis)), x->type->dim[axis]);
     bool is_signed = dtype_kind(dtype) == DK_SINT;
     int64_t top = (int64_t)(UINT64_MAX >> (64 - dtype_bits(dtype) + is_signed)), last = !largest ? top : is_signed ? -top - 1 : 0;
-    AttrVal attrs[3] = {attr_dims(lo, x->type->rank), attr_dims(hi, x->type->rank), attr_ints(interior, x->type->rank)};
-    Val *in[2] = {x, dtype_is_float(dtype) ? op_const_f64(n->b, dtype, largest ? -INFINITY : INFINITY) : op_const_s64(n->b, dtype, last)};
-    return op_emit(n->b, OP_pad, in, 2, attrs, 3);
+    Val *fill = dtype_is_float(dtype) ? op_const_f64(n->b, dtype, largest ? -INFINITY : INFINITY) : op_const_s64(n->b, dtype, last);
+    return op_pad_end(n->b, x, axis, missing, fill);
 }
 
 bool onnx_top_k(OnnxNode *n, Val *x, uint32_t axis, const Dim *k, bool largest, Val **out)

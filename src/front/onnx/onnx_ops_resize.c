@@ -246,11 +246,7 @@ static Val *times(const Sized *s, Val *x, Val *y) { return op_binary(s->b, OP_mu
 static Val *over(const Sized *s, Val *x, Val *y) { return op_binary(s->b, OP_div, x, y); }
 static Val *below(const Sized *s, Val *x, Val *y) { return op_binary(s->b, OP_lt, x, y); }
 
-static Val *size_value(Builder *b, const Dim *size)
-{
-    AttrVal attr = attr_dim(size);
-    return op_cast_to(b, op_emit(b, OP_dimval, NULL, 0, &attr, 1), DT_F64);
-}
+static Val *size_value(Builder *b, const Dim *size) { return op_cast_to(b, op_dimval(b, size), DT_F64); }
 
 /* original_position */
 static Val *sized_position(const Resize *r, const Sized *s)

@@ -201,11 +201,11 @@ static Val *loop(const Cell *cell, Val *xw, bool reverse, StepState *last)
     const Dim *stacked[3] = {rnn->steps, rnn->batch, dim_const(c, rnn->hidden)};
     const Dim *row[2] = {rnn->batch, dim_const(c, rnn->gates * rnn->hidden)};
     bool lstm = rnn->kind == KIND_LSTM;
-    AttrVal length = attr_dim(rnn->steps), counts[2] = {attr_int(lstm ? 2 : 1), attr_int(1)};
+    AttrVal counts[2] = {attr_int(lstm ? 2 : 1), attr_int(1)};
     const Type *types[3] = {last->h->type, last->h->type, NULL};
     types[lstm ? 2 : 1] = type_tensor(c, rnn->dtype, 3, stacked);
     uint32_t n_in = 2;
-    in[0] = op_emit(cell->b, OP_dimval, NULL, 0, &length, 1);
+    in[0] = op_dimval(cell->b, rnn->steps);
     in[n_in++] = last->h;
     if (lstm)
         in[n_in++] = last->c;
@@ -224,10 +224,8 @@ static Val *loop(const Cell *cell, Val *xw, bool reverse, StepState *last)
                                                                                    &inner.peephole, &inner.lengths};
     for (uint32_t i = 0; i < 5; i++)
         *slot[i] = outer[i] ? region_param(region, outer[i]->type) : NULL;
-    if (reverse) {
-        AttrVal end = attr_dim(dim_sub(c, rnn->steps, dim_const(c, 1)));
-        t = op_binary(&b, OP_sub, op_emit(&b, OP_dimval, NULL, 0, &end, 1), t);
-    }
+    if (reverse)
+        t = op_binary(&b, OP_sub, op_dimval(&b, dim_sub(c, rnn->steps, dim_const(c, 1))), t);
     if (!step(&inner, x, t, &state))
         return NULL;
     Val *yields[4] = {op_const_s64(&b, DT_BOOL, 1), state.h, lstm ? state.c : state.y, state.y};
