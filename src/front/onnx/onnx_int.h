@@ -343,13 +343,8 @@ Val *onnx_with_axis(OnnxNode *n, Val *x, uint32_t axis); /* of size 1, new */
 const Dim *onnx_unbacked_dim(OnnxNode *n, const Dim *bound);
 /* The value of a scalar s64, cut to [0, most], as a size: a number if it is known now, else the run finds it. NULL after reporting. */
 const Dim *onnx_found_size(OnnxNode *n, Val *count, const Dim *most);
-/* Values and indices (s64) of op topk; a line whose size the run decides is sorted at its largest size. */
+/* Values and indices (s64) of op topk. */
 bool onnx_top_k(OnnxNode *n, Val *x, uint32_t axis, const Dim *k, bool largest, Val **out);
-/* Kernels clamp indices, so an axis that is indexed has an element. One that may have none gets one more, and indices of the model become
- * what they are for `size` (s64, broadcast): counted from the front, and outside of the longer axis as well if outside. */
-bool onnx_may_be_empty(const Dim *size);
-Val *onnx_not_empty(OnnxNode *n, Val *data, uint32_t axis);
-Val *onnx_index_inside(OnnxNode *n, Val *index, Val *size);
 
 /* onnx_fold.c */
 enum FoldKindOnnx { FOLD_OF_CONV, FOLD_OF_CONV_TRANSPOSE, FOLD_OF_GEMM };

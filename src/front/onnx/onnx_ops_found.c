@@ -90,35 +90,11 @@ static Val *sizes_as_column(OnnxNode *n, const Dim *const *dims, uint32_t count)
     return op_reshape_s64(n->b, op_concat(n->b, part, count, 0), 2, column);
 }
 
-bool onnx_may_be_empty(const Dim *size)
-{
-    int64_t lo, hi;
-    dim_range(size, &lo, &hi);
-    return lo < 1 && hi > 0;
-}
-
-Val *onnx_not_empty(OnnxNode *n, Val *data, uint32_t axis)
-{
-    if (!data || !onnx_may_be_empty(data->type->dim[axis]))
-        return data;
-    DType dtype = data->type->dtype;
-    Val *zero = dtype_is_float(dtype) ? op_const_f64(n->b, dtype, 0) : op_const_s64(n->b, dtype, 0);
-    return op_pad_end(n->b, data, axis, dim_const(n->ctx, 1), zero);
-}
-
-Val *onnx_index_inside(OnnxNode *n, Val *index, Val *size)
-{
-    Val *zero = op_const_s64(n->b, DT_S64, 0), *at = op_cast_to(n->b, index, DT_S64);
-    at = op_select(n->b, op_binary(n->b, OP_lt, at, zero), op_binary(n->b, OP_add, at, size), at);
-    Val *outside = op_binary(n->b, OP_or, op_binary(n->b, OP_lt, at, zero), op_binary(n->b, OP_le, size, at));
-    return op_select(n->b, outside, op_binary(n->b, OP_add, size, op_const_s64(n->b, DT_S64, 1)), at);
-}
-
 /* Indices that were found, so they are inside. */
 static Val *gather_found(OnnxNode *n, Val *data, uint32_t axis, Val *at)
 {
     AttrVal attrs[2] = {attr_int(axis), attr_int(0)};
-    Val *in[2] = {onnx_not_empty(n, data, axis), at};
+    Val *in[2] = {data, at};
     return in[0] && in[1] ? op_emit(n->b, OP_gather, in, 2, attrs, 2) : NULL;
 }
 
@@ -216,7 +192,7 @@ static Val *at_best(const Nms *s, Val *plane, Val *best)
 {
     const Dim *flat[2] = {s->batches, s->boxes}, *dims[3] = {s->batches, s->classes, dim_const(s->n->ctx, 1)};
     AttrVal attrs[2] = {attr_int(1), attr_int(1)};
-    Val *in[2] = {onnx_not_empty(s->n, op_reshape(s->b, plane, 2, flat), 1), op_reshape(s->b, best, 2, dims)};
+    Val *in[2] = {op_reshape(s->b, plane, 2, flat), op_reshape(s->b, best, 2, dims)};
     return in[0] && in[1] ? op_reshape(s->b, op_emit(s->b, OP_gather, in, 2, attrs, 2), 3, dims) : NULL;
 }
 
@@ -377,9 +353,8 @@ static Val *scattered(OnnxNode *n, Val *index, Val *x, const char *combine)
     if (!index || !x)
         return NULL;
     Val *base = op_broadcast(n->b, op_const_s64(n->b, x->type->dtype, 0), 1, index->type->dim);
-    Val *in[3] = {onnx_not_empty(n, base, 0), index, x};
-    Val *y = in[0] ? op_emit(n->b, OP_scatter_elements, in, 3, attrs, 2) : NULL;
-    return y ? op_slice_axis(n->b, y, 0, dim_const(n->ctx, 0), index->type->dim[0], 1) : NULL;
+    Val *in[3] = {base, index, x};
+    return base ? op_emit(n->b, OP_scatter_elements, in, 3, attrs, 2) : NULL;
 }
 
 /* The order after a stable sort by one more column: keys [columns,rows], at: which. */

@@ -30,16 +30,6 @@ static bool indices_are_ints(OnnxNode *n, uint32_t i)
                : node_bad(n, "%s takes indices of s32 or s64", n->row->type);
 }
 
-/* in: data, and indices of one of its axes */
-static void not_empty(OnnxNode *n, Val **in, uint32_t axis)
-{
-    const Dim *size = in[0]->type->dim[axis];
-    if (!onnx_may_be_empty(size))
-        return;
-    in[0] = onnx_not_empty(n, in[0], axis);
-    in[1] = onnx_index_inside(n, in[1], op_dimval(n->b, size));
-}
-
 bool import_gather(OnnxNode *n)
 {
     uint32_t axis;
@@ -48,9 +38,7 @@ bool import_gather(OnnxNode *n)
         !indices_in_range(n, n->in[1], &data->dim[axis], 1))
         return false;
     AttrVal attrs[2] = {attr_int(axis), attr_int(0)};
-    Val *in[2] = {n->in[0], n->in[1]};
-    not_empty(n, in, axis);
-    return node_done(n, in[0] && in[1] ? op_emit(n->b, OP_gather, in, 2, attrs, 2) : NULL);
+    return node_done(n, op_emit(n->b, OP_gather, n->in, 2, attrs, 2));
 }
 
 bool import_gather_elements(OnnxNode *n)
@@ -61,9 +49,7 @@ bool import_gather_elements(OnnxNode *n)
         !indices_in_range(n, n->in[1], &data->dim[axis], 1))
         return false;
     AttrVal attr = attr_int(axis);
-    Val *in[2] = {n->in[0], n->in[1]};
-    not_empty(n, in, axis);
-    return node_done(n, in[0] && in[1] ? op_emit(n->b, OP_gather_elements, in, 2, &attr, 1) : NULL);
+    return node_done(n, op_emit(n->b, OP_gather_elements, n->in, 2, &attr, 1));
 }
 
 /* The length of index tuples, if they fit the axes from `batch` on; else 0, and the op's own rule reports. */

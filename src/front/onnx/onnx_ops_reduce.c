@@ -177,41 +177,16 @@ bool import_hardmax(OnnxNode *n)
     return node_done(n, op_reshape(n->b, y, rank, x->type->dim));
 }
 
-/* TopK: k is an attribute before 10, then an input. The largest first, or the smallest; `sorted = 0` leaves the order open, so
- * sorted is right. */
-/* Lines are sorted at a size that is a number. */
-static bool is_decided_by_the_run(const Type *x, uint32_t axis, const Dim *k)
-{
-    bool number = dim_is_const(x->dim[axis], NULL) && dim_is_const(k, NULL);
-    bool has_end = dtype_is_int(x->dtype) || x->dtype == DT_F64 || x->dtype == DT_F32 || x->dtype == DT_F16 || x->dtype == DT_BF16;
-    return !number && has_end && type_bound(x, axis) < INT32_MAX && dim_le(k, x->dim[axis]) == TRI_YES;
-}
-
-/* The axis at its largest size, filled with what comes last in the order: behind equal elements, for these have lower indices. */
-static Val *filled_up(OnnxNode *n, Val *x, uint32_t axis, bool largest)
-{
-    DType dtype = x->type->dtype;
-    const Dim *missing = dim_sub(n->ctx, dim_const(n->ctx, type_bound(x->type, axis)), x->type->dim[axis]);
-    bool is_signed = dtype_kind(dtype) == DK_SINT;
-    int64_t top = (int64_t)(UINT64_MAX >> (64 - dtype_bits(dtype) + is_signed)), last = !largest ? top : is_signed ? -top - 1 : 0;
-    Val *fill = dtype_is_float(dtype) ? op_const_f64(n->b, dtype, largest ? -INFINITY : INFINITY) : op_const_s64(n->b, dtype, last);
-    return op_pad_end(n->b, x, axis, missing, fill);
-}
-
 bool onnx_top_k(OnnxNode *n, Val *x, uint32_t axis, const Dim *k, bool largest, Val **out)
 {
-    int64_t low, high;
-    dim_range(k, &low, &high);
-    bool cut = is_decided_by_the_run(x->type, axis, k);
-    AttrVal attrs[3] = {attr_int(axis), attr_dim(cut ? dim_const(n->ctx, high) : k), attr_str(n->ctx, largest ? "max" : "min")};
-    Val *sorted = cut ? filled_up(n, x, axis, largest) : x, *values = sorted ? op_emit(n->b, OP_topk, &sorted, 1, attrs, 3) : NULL;
-    for (uint32_t i = 0; i < 2; i++) {
-        out[i] = !values ? NULL : i == 0 ? values : values->def && values->def->op == OP_topk ? ir_out(values->def, 1) : NULL;
-        out[i] = cut ? op_slice_axis(n->b, out[i], axis, dim_const(n->ctx, 0), k, 1) : out[i];
-    }
+    AttrVal attrs[3] = {attr_int(axis), attr_dim(k), attr_str(n->ctx, largest ? "max" : "min")};
+    out[0] = op_emit(n->b, OP_topk, &x, 1, attrs, 3);
+    out[1] = out[0] && out[0]->def && out[0]->def->op == OP_topk ? ir_out(out[0]->def, 1) : NULL;
     return out[0] && out[1];
 }
 
+/* TopK: k is an attribute before 10, then an input. The largest first, or the smallest; `sorted = 0` leaves the order open, so
+ * sorted is right. */
 bool import_top_k(OnnxNode *n)
 {
     Val *x = n->in[0], *out[2];
