@@ -44,7 +44,7 @@ Stmt *rows_split_at_folds(Kernel *k, Stmt *loop);
 bool rows_need_vars(const Stmt *first, const Stmt *end);
 
 /* tile_shape.c: register tiles of a target, for n_rows x n_cols results of chains of k positions. */
-enum { MAX_TILE_ROWS = 14 };
+enum { MAX_TILE_ROWS = 16 };
 typedef struct TileShape {
     int64_t rows, vectors; /* vectors of 16 columns */
 } TileShape;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Register tiles: every shape that fits the registers, block counts, column limits, guards, prologues and epilogues. */
+#define _GNU_SOURCE
+#include "cgen/cgen.h"
 #include "support/kernel_bits.h"
 #include "support/unit.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void add(BitsSuite *suite, const char *format, ...) IG_PRINTF(2, 3);
 static void add(BitsSuite *suite, const char *format, ...)
@@ -46,7 +49,7 @@ static void every_shape(void **state)
     BitsSuite *suite = bits_begin();
     for (int vecs = 1; vecs <= 6; vecs++)
         for (int rows = 1; rows <= 28 && rows * vecs <= 28; rows++)
-            if (rows <= 8 || rows == 12 || rows == 14 || rows == 28)
+            if (rows <= 8 || rows == 12 || rows == 14 || rows == 16 || rows == 28)
                 matmul(suite, "f32", "f32", rows, 16 * vecs, 12, 512, "add.f32(acc, bias[c])");
     finish(suite);
 }
@@ -148,11 +151,44 @@ static void convolutions(void **state)
     finish(suite);
 }
 
+/* Whether the LLVM IR of a matmul over so many panels of 32 KB, each read by so many row tiles, prefetches. */
+static bool prefetches(const TargetInfo *target, int panels, int tiles)
+{
+    char text[1024];
+    Context *ctx = ctx_create(NULL);
+    int n = snprintf(text, sizeof text,
+                     "kernel \"m\" {\n  arg x: f32[%d, 512]\n  weight w: f32[%d, 512, 16]\n  arg y: f32[%d, %d] written\n"
+                     "  iter p in [0, %d]\n  iter t in [0, %d]\n  iter r in [0, 3]\n  iter c in [0, 15]\n  iter k in [0, 511]\n"
+                     "  var acc: f32\n  for p in 0 .. %d par {\n    for t in 0 .. %d {\n"
+                     "      mma acc[r: 4, c: 16] = dot 512 over (k: 512) : x[t*4 + r, k], w[p, k, c]\n"
+                     "      put acc[r: 4, c: 16] : y[t*4 + r, p*16 + c] = acc\n    }\n  }\n}\n",
+                     4 * tiles, panels, 4 * tiles, 16 * panels, panels - 1, tiles - 1, panels, tiles);
+    const Kernel *k = kernel_parse(ctx, ctx_arena(ctx), str_intern(ctx, "t"), text, (size_t)n);
+    CgenOptions options = {.target = target, .opt_level = 2, .output = CGEN_LLVM_IR};
+    Blob ir;
+    assert_true(k && cgen_emit(ctx, ctx_arena(ctx), &options, &k, 1, &ir));
+    bool found = memmem(ir.data, ir.size, "call void @llvm.prefetch", 24) != NULL;
+    ctx_destroy(ctx);
+    return found;
+}
+
+static void streamed_constants(void **state)
+{
+    (void)state;
+    for (const TargetInfo *t = cgen_targets(); t->triple; t++) {
+        int beyond_l2 = (int)(t->l2_bytes >> 15) + 1;
+        assert_true(prefetches(t, beyond_l2, 1));
+        assert_true(prefetches(t, beyond_l2, 4));
+        assert_false(prefetches(t, beyond_l2, 100));
+        assert_false(prefetches(t, beyond_l2 - 1, 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape),   cmocka_unit_test(depths_and_blocks), cmocka_unit_test(types_and_epilogues),
-        cmocka_unit_test(column_limits), cmocka_unit_test(convolutions),
+        cmocka_unit_test(column_limits), cmocka_unit_test(convolutions),       cmocka_unit_test(streamed_constants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

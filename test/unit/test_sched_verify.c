@@ -3,7 +3,7 @@
  * that share bytes and views that outlive what they lie in. */
 #include "support/unit.h"
 
-#include "sched/sched.h"
+#include "sched/tile.h"
 #include "support/nets.h"
 
 #include <string.h>
@@ -156,9 +156,22 @@ static void small_groups(void **state)
     ctx_destroy(ctx);
 }
 
+/* Constants from beyond L2 are read once, by one row tile, where that has the registers; from L2, as often as suits the registers. */
+static void skinny_tiles(void **state)
+{
+    (void)state;
+    static const TargetInfo wide = {"x86_64-pc-linux-gnu", "skylake-avx512", "", "x86-64-v4", 16, 32, 1 << 20};
+    for (int64_t rows = 1; rows <= 16; rows++)
+        assert_int_equal(tile_choose(&wide, rows, 896, 896).rows, rows);
+    TileShape far = tile_choose(&wide, 16, 896, 896), near = tile_choose(&wide, 16, 384, 384);
+    assert_int_equal(far.vectors, 1);
+    assert_int_equal(near.rows, 8);
+    assert_true(near.vectors > 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(overlap), cmocka_unit_test(views),
-                                       cmocka_unit_test(small_groups)};
+                                       cmocka_unit_test(small_groups), cmocka_unit_test(skinny_tiles)};
     return cmocka_run_group_tests_name("sched_verify", tests, NULL, NULL);
 }

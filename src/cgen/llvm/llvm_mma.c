@@ -114,6 +114,36 @@ static void fma_row(Cg *cg, Mma *m, int64_t u, int64_t row, const LLVMValueRef *
         cg_if_end(cg, &branch, acc);
 }
 
+/* b is a constant that L2 does not hold, and few row tiles read it once it is there. */
+static bool is_streamed(const Cg *cg, const Expr *b)
+{
+    enum { MOST_TILES = 32 };
+    int64_t tiles = 1;
+    if (b->kind != LX_LOAD || b->u.buf->space != BUF_WEIGHT ||
+        b->u.buf->elements * (int64_t)cg_bytes(b->u.buf->dtype) <= cg->options->target->l2_bytes)
+        return false;
+    for (int d = 1; d <= cg->top && tiles <= MOST_TILES; d++) {
+        const Iter *iter = cg->scope[d].iter;
+        tiles *= iter && !lx_uses_iter(b, iter) ? iter->hi - iter->lo + 1 : 1;
+    }
+    return tiles <= MOST_TILES;
+}
+
+/* Before a streamed load a prefetch of what its stream reads some hundred cycles later: the hardware's own prefetching ends with each
+ * page. Panels lie one behind the other. Not for single rows: those wait for memory alone, and were 3 % slower with it. */
+static void prefetch_ahead(Cg *cg, const Expr *b, LLVMValueRef load)
+{
+    enum { AHEAD = 4096, L1 = 3 };
+    if (!LLVMIsALoadInst(load) || !is_streamed(cg, b))
+        return;
+    LLVMValueRef ahead = cg_int(cg, AHEAD);
+    LLVMPositionBuilderBefore(cg->b, load);
+    LLVMValueRef p = LLVMBuildGEP2(cg->b, cg->i8, LLVMGetOperand(load, 0), &ahead, 1, "");
+    LLVMValueRef args[] = {p, LLVMConstInt(cg->i32, 0, false), LLVMConstInt(cg->i32, L1, false), LLVMConstInt(cg->i32, 1, false)};
+    LLVMTypeRef type = LLVMTypeOf(p);
+    cg_intrinsic(cg, "llvm.prefetch", &type, 1, args, 4);
+}
+
 static void mma_body(Cg *cg, Nest *nest, int64_t count)
 {
     Mma *m = nest->user;
@@ -130,6 +160,8 @@ static void mma_body(Cg *cg, Nest *nest, int64_t count)
             cg->mask = m->mask[m->vec0 + j];
             cg->mask_depth = cg->top;
             b[j] = cg_lanes(cg, m->b[u][j]);
+            if (rows > 1)
+                prefetch_ahead(cg, m->b[u][j], b[j]);
             cg_place(cg, cg->top);
             b[j] = cg_cast(cg, m->dtype, m->b[u][j]->dtype, b[j]);
         }
