@@ -134,26 +134,27 @@ const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *i
     return lower_clamped(args, at, size);
 }
 
-const Expr *lower_fold_axis(LowerArgs *args, const char *name, int64_t extent)
+static const Expr *add_axis(LowerArgs *args, const char *name, int64_t extent, const Expr *size)
 {
     FoldNest *nest = &args->nest;
-    if (extent == 1)
-        return lx_int(args->k, 0);
     if (nest->n_axes == LOOP_MAX_FOLD_ITERS) {
         lower_fail(args, "it folds over more than 8 axes");
         return NULL;
     }
     const Iter *iter = kernel_iter(args->k, name, 0, extent - 1);
-    nest->axis[nest->n_axes++] = (FoldAxis){.iter = iter, .extent = extent};
+    nest->axis[nest->n_axes++] = (FoldAxis){.iter = iter, .extent = extent, .size = size};
     return lx_iter(args->k, iter);
 }
 
+const Expr *lower_fold_axis(LowerArgs *args, const char *name, int64_t extent)
+{
+    return extent == 1 ? lx_int(args->k, 0) : add_axis(args, name, extent, NULL);
+}
+
+/* A size of at most 1 that varies keeps its axis: it may be empty. */
 static const Expr *sized_axis(LowerArgs *args, const char *name, const Expr *size)
 {
-    const Expr *at = lower_fold_axis(args, name, size->hi);
-    if (at && at->kind == LX_ITER && !lx_is_int(size, NULL))
-        args->nest.axis[args->nest.n_axes - 1].size = size;
-    return at;
+    return lx_is_int(size, NULL) ? lower_fold_axis(args, name, size->hi) : add_axis(args, name, size->hi, size);
 }
 
 /* One axis over all positions, of which the axes' indices are quotients and remainders. */

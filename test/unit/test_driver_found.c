@@ -339,6 +339,23 @@ static void test_of_found(void **state)
     }
 }
 
+/* An axis of at most one element may be empty, too: a sum over it is 0 then, and so is a product of vectors. */
+static void test_at_most_one(void **state)
+{
+    (void)state;
+    const float five = 5;
+    for (int dot = 0; dot <= 1; dot++) {
+        Pb graph = {.len = 0};
+        onnx_add_tensor(&graph, "data", ONNX_F32, 1, DIMS(1), &five, 4);
+        add_input(&graph, ONNX_BOOL, 1, DIMS(1));
+        onnx_add_node(&graph, "Compress", "data x", "some", NULL);
+        onnx_add_node(&graph, dot ? "MatMul" : "ReduceSum", dot ? "some some" : "some", "y", NULL);
+        add_output(&graph, ONNX_F32, 1 - (uint32_t)dot);
+        expect(&graph, 11, "\0", 1 - (uint32_t)dot, DIMS(1), (const float[]){0});
+        expect(&graph, 11, "\1", 1 - (uint32_t)dot, DIMS(1), (const float[]){dot ? 25 : 5});
+    }
+}
+
 /* ---- If whose branches give other sizes ------------------------------------------------------------------------------------------ */
 
 /* if x[0] > 0: y = places where x is not zero, else nothing */
@@ -372,6 +389,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_non_zero), cmocka_unit_test(test_known), cmocka_unit_test(test_other_types),
                                        cmocka_unit_test(test_used), cmocka_unit_test(test_unused), cmocka_unit_test(test_compress),
                                        cmocka_unit_test(test_nms), cmocka_unit_test(test_nms_of_found), cmocka_unit_test(test_unique),
-                                       cmocka_unit_test(test_of_found), cmocka_unit_test(test_branches)};
+                                       cmocka_unit_test(test_of_found), cmocka_unit_test(test_at_most_one), cmocka_unit_test(test_branches)};
     return cmocka_run_group_tests_name("driver_found", tests, NULL, NULL);
 }
