@@ -24,6 +24,7 @@ while [ $# -gt 0 ]; do
     *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
     esac
 done
+[ -x "$BUILD/bench/bench_runner" ] || { echo "run.sh: $BUILD/bench/bench_runner is not there: make bench builds it" >&2; exit 2; }
 if [ ${#models[@]} = 0 ]; then
     small=../shared/corpus/small
     for name in mlp-784 mnist-cnn; do

@@ -161,6 +161,10 @@ static igata_status open_body(void *arg)
         return api_status(diag_report(ctx, 0, DIAG_api_artifact, o->path, "only the engine 'compiled' runs it"));
     if (s->is_artifact && s->has_runner)
         return api_status(diag_report(ctx, 0, DIAG_api_artifact, o->path, "--runner needs a model"));
+    if (s->is_artifact && (s->options->dims.len || s->options->values.len || s->options->also_output.len))
+        return api_status(diag_report(ctx, 0, DIAG_api_artifact, o->path,
+                                      "--dim, --bound, --input-value and --also-output need a model; sizes of a run come with its inputs, or "
+                                      "by --shape"));
     return s->is_artifact ? declare_artifact(s) : declare_model(s);
 }
 

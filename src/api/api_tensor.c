@@ -134,7 +134,7 @@ static igata_status fill_body(void *arg)
     for (size_t i = 0; i < c->to->rank && c->to->rank != IGATA_ANY_RANK; i++)
         if (c->to->dims[i] < 0)
             return api_status(diag_report(ctx, 0, DIAG_api_input, c->to->name,
-                                          str_format(ctx, "axis %u has no size: give --dim or --shape", (unsigned)i)));
+                                          str_format(ctx, "axis %u has no size: give --shape, or --dim with a model", (unsigned)i)));
     if (!api_to_tensor(ctx, c->to, &t))
         return IGATA_E_MODEL;
     if (dtype_kind(t.dtype) == DK_STRING || dtype_kind(t.dtype) == DK_COMPLEX || !dtype_bytes(t.dtype, t.count, &bytes))

@@ -86,7 +86,7 @@ static igata_status make_up(Cli *cli, igata_session *session, bool invent, const
     for (size_t a = 0; status == IGATA_OK && t->rank != IGATA_ANY_RANK && a < t->rank; a++) {
         dims[a] = t->dims[a];
         if (dims[a] < 0 && invent) {
-            fprintf(stderr, "note: axis %zu of input '%s' has no size: 1 is used (--dim, --shape)\n", a, name);
+            fprintf(stderr, "note: axis %zu of input '%s' has no size: 1 is used (--shape, or --dim with a model)\n", a, name);
             dims[a] = 1;
         }
     }

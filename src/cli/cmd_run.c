@@ -67,6 +67,9 @@ static int check_outputs(Cli *cli)
             return EXIT_USAGE;
         if (*rest != '@' || !rest[1])
             return cli_usage_error(cli, "option -o: '%s' is not NAME=@FILE.npy", cli->own[i].value);
+        const char *ending = strrchr(rest, '.');
+        if (ending && strcmp(ending, ".pb") == 0)
+            return cli_usage_error(cli, "option -o: '%s': only .npy is written", cli->own[i].value);
     }
     return -1;
 }

@@ -285,6 +285,12 @@ says 'found by the run'
 [ -e never.npy ] && fail "a failed run leaves an output"
 expect 3 run one.so --engine f64 -i x=ones
 says '\[api_artifact\]'
+expect 3 run one.so --dim n=3 -i x=ones
+says "is an artifact: --dim, .* need a model"
+expect 3 run one.so --also-output all -i x=ones
+says '\[api_artifact\]'
+expect 2 run one.so -i x=ones -o y=@y.pb
+says 'only .npy is written'
 expect 3 run one.so -i i=ones
 says '\[api_input\]'
 expect 2 run add.ig --engine steam -i x=ones
