@@ -19,7 +19,7 @@ done
 
 table=$(grep -vE '^(#|$)' tools/mutations.txt)
 tests=$(awk '{ print $3 }' <<< "$table" | tr , '\n' | sort -u)
-programs=$(sed -E '/^fuzz_/!s/^/test_/' <<< "$tests")
+programs=$(sed -E 's/^script_.*/igata/; /^(fuzz_|igata$)/!s/^/test_/' <<< "$tests" | sort -u)
 log=$dir/log
 cmake -S "$dir/tree" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1" > "$log" 2>&1 || { cat "$log"; exit 2; }
 # shellcheck disable=SC2086
