@@ -306,6 +306,16 @@ static void test_weight_is_not_copied(void **state)
     ctx_destroy(ctx);
 }
 
+/* For the first target, checked; destroyed by the caller. */
+static Program *compile_net(Context *ctx, const NetDef *def)
+{
+    Net n = net_make(ctx, def, 3);
+    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {cgen_targets()}, .n_targets = 1};
+    Program *p = driver_compile(ctx, n.module, n.func, &options);
+    assert_non_null(p);
+    return p;
+}
+
 static const Buf *local_named(const Kernel *k, const char *prefix, uint32_t *n)
 {
     const Buf *found = NULL;
@@ -324,10 +334,7 @@ static void test_attention_buffers(void **state)
     (void)state;
     static const NetDef def = {"long attention", long_attention};
     Context *ctx = ctx_create(NULL);
-    Net n = net_make(ctx, &def, 3);
-    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {cgen_targets()}, .n_targets = 1};
-    Program *p = driver_compile(ctx, n.module, n.func, &options);
-    assert_non_null(p);
+    Program *p = compile_net(ctx, &def);
     const Kernel *k = p->variant[0].schedule->kernels.data[0];
     uint32_t found, rows = 0;
     for (uint32_t i = 0; i < k->bufs.len; i++)
@@ -356,10 +363,7 @@ static void test_rows_of_windows(void **state)
     (void)state;
     static const NetDef def = {"windows", windows};
     Context *ctx = ctx_create(NULL);
-    Net n = net_make(ctx, &def, 3);
-    DriverOptions options = {.pass = {.opt_level = 2, .limit = -1}, .target = {cgen_targets()}, .n_targets = 1};
-    Program *p = driver_compile(ctx, n.module, n.func, &options);
-    assert_non_null(p);
+    Program *p = compile_net(ctx, &def);
     assert_int_equal(fewest_rows(p->variant[0].schedule->kernels.data[0]->body), 5);
     driver_destroy(p);
     ctx_destroy(ctx);
