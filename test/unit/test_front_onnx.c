@@ -294,6 +294,35 @@ static void test_softmax_changed_at_13(void **state)
     }
 }
 
+/* Pow by a constant 2 or 3 is a product; by others, and where the exponent has more axes than the base, it stays. */
+static void test_small_powers(void **state)
+{
+    (void)state;
+    static const struct {
+        float exponent;
+        uint32_t rank; /* of the exponent */
+        Op op;
+    } powers[] = {{2, 0, OP_mul}, {3, 2, OP_mul}, {2, 3, OP_pow}, {4, 0, OP_pow}, {0.5f, 0, OP_pow}, {-1, 0, OP_pow}};
+    static const int64_t ones[] = {1, 1, 1};
+    static const int64_t out_dims[] = {1, 2, 3};
+    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++) {
+        Context *ctx = ctx_create(NULL);
+        Pb graph = {.len = 0};
+        bool wider = powers[i].rank == 3;
+        onnx_add_value(&graph, GRAPH_IN, "x", ONNX_F32, 2, two_three);
+        onnx_add_value(&graph, GRAPH_OUT, "y", ONNX_F32, wider ? 3 : 2, wider ? out_dims : two_three);
+        onnx_add_f32(&graph, "e", powers[i].rank, ones, &powers[i].exponent);
+        onnx_add_node(&graph, "Pow", "x e", "y", NULL);
+        Module *m = onnx_load(ctx, &graph, 17);
+        assert_non_null(m);
+        const Node *y = func_out(m->funcs.data[0], 0)->def;
+        assert_int_equal(y->op, powers[i].op);
+        if (powers[i].exponent == 3)
+            assert_int_equal(y->in[0].val->def->op, OP_mul);
+        ctx_destroy(ctx);
+    }
+}
+
 static void test_symbols(void **state)
 {
     (void)state;
@@ -627,6 +656,7 @@ int main(void)
         cmocka_unit_test(test_attributes_and_counts),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_softmax_changed_at_13),
+        cmocka_unit_test(test_small_powers),
         cmocka_unit_test(test_symbols),
         cmocka_unit_test(test_values_of_inputs),
         cmocka_unit_test(test_overridable),

@@ -180,6 +180,21 @@ bool import_reciprocal(OnnxNode *n)
     return node_done(n, binary(n, OP_div, fill(n, n->in[0], 1), n->in[0]));
 }
 
+/* x^2 and x^3 of floats as products (doc/numerics.md): half an ULP and 1.5, the bound of pow, and a fraction of its time. NULL
+ * where the exponent is another one, or decides the result's shape. The cube needs a type that is not rounded in between. */
+static Val *small_power(OnnxNode *n, Val *x, const Val *exponent)
+{
+    DType t = x->type->dtype;
+    uint64_t count;
+    double e;
+    if (!dtype_is_float(t) || exponent->type->rank > x->type->rank || !node_is_const_fill(exponent, &e) ||
+        !type_count(exponent->type, &count) || count != 1)
+        return NULL;
+    if (e == 2)
+        return binary(n, OP_mul, x, x);
+    return e == 3 && dtype_bits(t) >= 32 ? binary(n, OP_mul, binary(n, OP_mul, x, x), x) : NULL;
+}
+
 /* The exponent may have another type than the base (since 12): float bases take it in their type; an integer base with a float
  * exponent is computed in that float type and truncated. */
 bool import_pow(OnnxNode *n)
@@ -188,10 +203,13 @@ bool import_pow(OnnxNode *n)
     if (!e)
         return false;
     DType base = x->type->dtype, exponent = e->type->dtype;
+    if (n->opset < 12 && base != exponent)
+        return node_bad(n, "before operator set 12 base and exponent of Pow have one type");
+    Val *product = small_power(n, x, e);
+    if (product)
+        return node_done(n, product);
     if (base == exponent)
         return node_done(n, binary(n, OP_pow, x, e));
-    if (n->opset < 12)
-        return node_bad(n, "before operator set 12 base and exponent of Pow have one type");
     if (dtype_is_float(base) || dtype_is_int(exponent))
         return node_done(n, binary(n, OP_pow, x, op_cast_to(n->b, e, base)));
     DType wide = exponent == DT_F64 || dtype_bits(base) > 16 ? DT_F64 : exponent;
