@@ -425,6 +425,24 @@ static bool fills_a_panel(Fuse *f, const Node *contract, const Val *val)
     return inline_depth(f, val->def, &costly, 2) <= 2 && !costly;
 }
 
+/* Looks an index up that only the run knows, so that the kernel which computes it checks the index. */
+static bool checks_an_index(const Node *node)
+{
+    return node->op == OP_gather || node->op == OP_gather_elements || node->op == OP_gather_nd;
+}
+
+/* Whether a kernel with a contraction would compute `val` for itself, `depth` inlined nodes further at most. */
+static bool reaches_contraction(const Fuse *f, const Val *val, int depth)
+{
+    for (const Use *use = val->uses; use; use = use->next) {
+        const Group *g = in_group(f, use->user);
+        if (g ? group_has_kind(g, OK_CONTRACT)
+              : depth > 0 && sched_is_inlined(use->user) && reaches_contraction(f, &use->user->out[0], depth - 1))
+            return true;
+    }
+    return false;
+}
+
 static bool needs_memory(Fuse *f, Node *node)
 {
     if (!sched_is_inlined(node) || op_info[node->op].kind == OK_SOURCE)
@@ -447,6 +465,8 @@ static bool needs_memory(Fuse *f, Node *node)
     if (depth > INLINE_DEPTH && op_info[node->op].kind == OK_MAP)
         return true; /* bounds the size of a kernel's expressions */
     if (sched_is_concat(node)) /* each operand is copied once instead of being searched for at every use */
+        return true;
+    if (checks_an_index(node) && reaches_contraction(f, val, INLINE_DEPTH)) /* tiles of rows and columns have no place for a check of each */
         return true;
     return users > 1 && (costly || depth > 2);
 }

@@ -150,7 +150,7 @@ bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_op
         else
             return false;
     }
-    if (n == 0 || (n > 1 && any_operand) || !take_fold(c, fold[n - 1], stack, NULL, any_operand))
+    if (n == 0 || !take_fold(c, fold[n - 1], stack, NULL, any_operand && n == 1))
         return false;
     for (uint32_t i = 0; i + 1 < n; i++)
         if (!take_sibling(c, fold[i], stack))
@@ -619,6 +619,13 @@ static Stmt *emit_panels(const PanelBody *pb)
     return ls_for(k, pi, lx_int(k, 0), lx_int(k, full + (rest > 0)), 1, BIND_SEQ, body);
 }
 
+static void tiles_for_siblings(Contraction *c, TileShape shape)
+{
+    int64_t dim[] = {shape.rows, shape.vectors * LOOP_LANES};
+    for (uint32_t i = 0; i < c->n_siblings; i++)
+        c->sibling_tile[i] = kernel_buf(c->k, "tile", DT_F32, BUF_LOCAL, 2, dim);
+}
+
 /* ---- packing b of activations -------------------------------------------------------------------------------------------------- */
 
 typedef struct MaskLoads {
@@ -723,9 +730,7 @@ static bool tensorize_nest(Kernel *k, const TargetInfo *target)
     Stmt *pack = c.col_stride == 1 ? NULL : pack_locally(&c);
     PanelBody pb = {.c = &c, .shape = tile_choose(target, c.n_rows, c.n_cols, chain_length(c.fold)),
                     .around = true};
-    int64_t tile_dim[] = {pb.shape.rows, pb.shape.vectors * LOOP_LANES};
-    for (uint32_t i = 0; i < c.n_siblings; i++)
-        c.sibling_tile[i] = kernel_buf(k, "tile", DT_F32, BUF_LOCAL, 2, tile_dim);
+    tiles_for_siblings(&c, pb.shape);
     Stmt *body = emit_panels(&pb);
     if (pack) {
         pack->next = body;
@@ -848,6 +853,23 @@ static Stmt *stage_rows(Contraction *c, const Iter *r)
     return ls_for(k, row, lx_int(k, 0), c->row_size, 1, BIND_SEQ, body);
 }
 
+/* c with the rows of a tile in place of `row`: its own loop over them, and `global_row` in what it reads. */
+static Contraction of_row_tile(const Contraction *c, const Iter *row, Stmt *local_row, const Expr *global_row, const Expr *rows)
+{
+    Kernel *k = c->k;
+    Contraction t = *c;
+    Stmt *fold = ls_new(k, LS_FOLD);
+    *fold = *c->fold;
+    fold->u.fold.guard = lx_replace_iter(k, c->fold->u.fold.guard, row, global_row);
+    t.fold = fold;
+    t.a = lx_replace_iter(k, c->a, row, global_row);
+    t.after = ls_replace_iter(k, c->after, row, global_row);
+    t.row = local_row;
+    t.n_rows = rows->hi;
+    t.row_size = rows;
+    return t;
+}
+
 /* The stages for rows [row0, row0 + rows). */
 static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *contraction, const TargetInfo *target, const Expr *row0,
                            const Expr *rows, RowTile *row_tile)
@@ -867,25 +889,21 @@ static Stmt *row_tile_body(Kernel *k, const Nest *nest, Contraction *const *cont
             s = end;
             continue;
         }
-        Contraction c = *contraction[i];
         /* rows of the tile are counted from 0; in global accesses the row is row0 + r */
         Stmt local_row = *nest->loop[nest->n - 1];
         const Iter *r = kernel_iter(k, "t", 0, rows->hi - 1);
         const Expr *global_row = lx_add(k, row0, lx_iter(k, r));
         local_row.u.loop.iter = r;
-        c.a = lx_replace_iter(k, c.a, row, global_row);
-        Stmt *fold = ls_new(k, LS_FOLD);
-        *fold = *c.fold;
-        fold->u.fold.guard = lx_replace_iter(k, c.fold->u.fold.guard, row, global_row);
-        c.fold = fold;
-        c.after = ls_replace_iter(k, c.after, row, global_row);
-        c.row = &local_row;
-        c.n_rows = rows->hi;
-        c.row_size = rows;
+        Contraction c = of_row_tile(contraction[i], row, &local_row, global_row, rows), sibling[MAX_SIBLINGS];
+        for (uint32_t j = 0; j < c.n_siblings; j++) {
+            sibling[j] = of_row_tile(c.sibling[j], row, &local_row, global_row, rows);
+            c.sibling[j] = &sibling[j];
+        }
         if (!is_plain_load(c.a))
             tail = ls_append(tail, stage_rows(&c, r));
         PanelBody pb = {.c = &c, .shape = tile_choose(target, c.n_rows, c.n_cols, chain_length(c.fold)),
                         .row_tile = row_tile};
+        tiles_for_siblings(&c, pb.shape);
         tail = ls_append(tail, emit_panels(&pb));
         s = s->next;
     }

@@ -31,8 +31,8 @@ typedef struct Contraction {
     bool b_uses[NEST_MAX_LOOPS]; /* outer[i]: b depends on it (batch, groups) */
 } Contraction;
 
-/* Whether list is such a contraction under the loops of stack with a column loop. any_operand: a and b may be expressions that
- * the caller will stage; else they are plain loads, and siblings are allowed. */
+/* Whether list is such a contraction under the loops of stack with a column loop. any_operand: if it has no siblings, a and b
+ * may be expressions, which the caller will stage; else they are plain loads. */
 bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
 bool contraction_find_in_nest(Kernel *k, const Nest *nest, Contraction *c); /* its body, with operands that are plain loads */
 

@@ -61,6 +61,28 @@ static void gated_products(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* Rows that are normalised before a gated unit and a product: all of it a tile of rows at a time. */
+static void gated_rows(Net *n)
+{
+    Val *x = op_matmul(&n->b, net_input(n, "x", DT_F32, DIMS(21, 96)), net_weight(n, DIMS(96, 96)));
+    AttrVal attrs[] = {attr_ints((int64_t[]){1}, 1), attr_float(1e-5)};
+    Val *h = op_emit(&n->b, OP_layer_norm, (Val *[]){x, net_weight(n, DIMS(1, 96)), net_weight(n, DIMS(1, 96))}, 3, attrs, 2);
+    Val *up = op_matmul(&n->b, h, net_weight(n, DIMS(96, 80))), *gate = op_matmul(&n->b, h, net_weight(n, DIMS(96, 80)));
+    h = op_binary(&n->b, OP_mul, op_binary(&n->b, OP_mul, gate, op_unary(&n->b, OP_sigmoid, gate)), up);
+    Val *y = op_binary(&n->b, OP_add, op_matmul(&n->b, h, net_weight(n, DIMS(80, 96))), x);
+    net_outputs(n, 1, &y);
+}
+
+/* A product and a residual that is looked up in a table: rows of an embedding. */
+static void looked_up_residual(Net *n)
+{
+    Val *ids = net_input(n, "ids", DT_S64, DIMS(33)), *in[] = {net_weight(n, DIMS(100, 64)), ids};
+    AttrVal attrs[] = {attr_int(0), attr_int(0)};
+    Val *x = op_matmul(&n->b, net_input(n, "x", DT_F32, DIMS(33, 64)), net_weight(n, DIMS(64, 64)));
+    Val *y = op_binary(&n->b, OP_add, op_emit(&n->b, OP_gather, in, 2, attrs, 2), x);
+    net_outputs(n, 1, &y);
+}
+
 static void layer_norm(Net *n)
 {
     AttrVal attrs[] = {attr_ints((int64_t[]){2}, 1), attr_float(1e-5)};
@@ -234,6 +256,7 @@ static const Pinned pinned[] = {
     {{"matmul+bias+gelu", matmul_bias_gelu}, 1, 1},
     {{"gated unit", gated_unit}, 1, 1},
     {{"gated products", gated_products}, 1, 1},
+    {{"gated rows", gated_rows}, 1, 1},
     {{"conv+relu+residual", conv_relu_residual}, 1, 1},
     {{"conv+bn+relu+residual", conv_bn_relu_residual}, 1, 1},
     {{"layer norm", layer_norm}, 1, 1},
@@ -369,13 +392,38 @@ static void test_rows_of_windows(void **state)
     ctx_destroy(ctx);
 }
 
+static uint32_t dots_left(const Stmt *list)
+{
+    uint32_t n = 0;
+    for (const Stmt *s = list; s; s = s->next)
+        n += s->kind == LS_FOR ? dots_left(s->u.loop.body) : s->kind == LS_FOLD && s->u.fold.kind == FOLD_DOT;
+    return n;
+}
+
+/* Every product goes in register tiles: several over the same rows too, and where the kernel could have looked its residual up. */
+static void test_products_are_tiled(void **state)
+{
+    (void)state;
+    static const NetDef nets[] = {{"gated rows", gated_rows}, {"looked up residual", looked_up_residual}};
+    for (size_t i = 0; i < IG_COUNT(nets); i++) {
+        Context *ctx = ctx_create(NULL);
+        Program *p = compile_net(ctx, &nets[i]);
+        const Schedule *s = p->variant[0].schedule;
+        for (uint32_t j = 0; j < s->kernels.len; j++)
+            assert_int_equal(dots_left(s->kernels.data[j]->body), 0);
+        driver_destroy(p);
+        ctx_destroy(ctx);
+    }
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[IG_COUNT(pinned) + 3];
+    struct CMUnitTest tests[IG_COUNT(pinned) + 4];
     for (size_t i = 0; i < IG_COUNT(pinned); i++)
         tests[i] = (struct CMUnitTest){pinned[i].net.name, test_kernels, NULL, NULL, (void *)(uintptr_t)&pinned[i]};
     tests[IG_COUNT(pinned)] = (struct CMUnitTest)cmocka_unit_test(test_weight_is_not_copied);
     tests[IG_COUNT(pinned) + 1] = (struct CMUnitTest)cmocka_unit_test(test_attention_buffers);
     tests[IG_COUNT(pinned) + 2] = (struct CMUnitTest)cmocka_unit_test(test_rows_of_windows);
+    tests[IG_COUNT(pinned) + 3] = (struct CMUnitTest)cmocka_unit_test(test_products_are_tiled);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
