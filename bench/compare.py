@@ -3,7 +3,9 @@
 of this program runs. Ratios are medians over rounds of (quickest peer / igata in the same round). Writes OUT.md and
 OUT.json.
 
-The engine `base` is the igata of another build (--base). With --gate, the exit status is 1 where a ratio is below it.
+The engine `base` is the igata of another build (--base). `torch` (eager) and `torch-compile` run the exported program
+model.pt2 in the model's folder, or in a folder pt2-NAME beside it, on the model's inputs in their order. With --gate,
+the exit status is 1 where a ratio is below it.
 
 A model is an .onnx file, a folder with model.onnx, or a folder of such folders. Inputs come from its test_data_set_0,
 else they are random numbers, with symbolic sizes 1. What an engine cannot do becomes a row that says why.
@@ -12,7 +14,7 @@ import argparse, json, math, os, platform, statistics, subprocess, sys, tempfile
 
 from corpus import compile_model, description, last_line, models_of
 
-ENGINES = ("igata", "base", "onnxruntime", "openvino")
+ENGINES = ("igata", "base", "onnxruntime", "openvino", "torch", "torch-compile")
 COLUMNS = (("p50", "p50 us"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"), ("stddev", "stddev"),
            ("load_ms", "load ms"), ("first_ms", "first run ms"), ("rss_mb", "peak RSS MB"), ("gflops", "GFLOP/s"),
            ("fma_percent", "% of FMA"), ("read_percent", "% of reading"))

@@ -43,7 +43,33 @@ def openvino(job, arrays):
     return request.infer, lambda: {name: request.get_tensor(name).data for name in names}, ov.__version__
 
 
-PEERS = {"onnxruntime": onnxruntime, "openvino": openvino}
+def exported_program(model):
+    """torch takes no ONNX: model.pt2 in the model's folder, or in a folder pt2-NAME beside it."""
+    folder = os.path.dirname(os.path.abspath(model))
+    for place in folder, os.path.join(os.path.dirname(folder), "pt2-" + os.path.basename(folder)):
+        if os.path.exists(os.path.join(place, "model.pt2")):
+            return os.path.join(place, "model.pt2")
+    raise FileNotFoundError("there is no model.pt2 (torch.export) beside the model")
+
+
+def torch(job, arrays):
+    program = exported_program(job["model"])
+    import torch as pt
+    pt.set_num_threads(job["threads"])
+    pt.set_num_interop_threads(1)
+    pt.set_grad_enabled(False)
+    module, inputs, got = pt.export.load(program).module(), [pt.from_numpy(a) for a in arrays.values()], []
+    if job["engine"] == "torch-compile":
+        module = pt.compile(module)
+    names = [output["name"] for output in job["outputs"]]
+
+    def run():
+        got[:] = [module(*inputs)]
+
+    return (run, lambda: {n: t.numpy() for n, t in zip(names, pt.utils._pytree.tree_leaves(got))}, pt.__version__)
+
+
+PEERS = {"onnxruntime": onnxruntime, "openvino": openvino, "torch": torch, "torch-compile": torch}
 
 
 def largest_difference(got, outputs):

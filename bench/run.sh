@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Speed of this build: kernels against the FMA peak, then models against other engines.
-#   bench/run.sh [--models DIR ..] [--engines igata,onnxruntime,openvino] [--threads N] [--rounds N] [--seconds S]
+#   bench/run.sh [--models DIR ..] [--engines igata,onnxruntime,openvino,torch,torch-compile] [--threads N] [--rounds N] [--seconds S]
 #                [--out FILE-STEM] [--no-kernels] [--base IGATA] [--gate RATIO]     (the last two: see compare.py and gate.sh)
 # BUILD: build folder (default build).
 # VENV: virtual environment with onnx, numpy and the peers (default $BUILD/bench-venv); what is missing is installed.
@@ -44,9 +44,9 @@ fi
     echo "run.sh: onnx cannot be installed, which reads the models" >&2
     exit 1
 }
-for peer in onnxruntime openvino; do
+for peer in onnxruntime openvino torch; do
     case ,$engines, in
-    *,$peer,*) "$VENV/bin/python" -c "import $peer" 2> /dev/null || "$VENV/bin/pip" install -q --retries 1 $peer ||
+    *,$peer,* | *,$peer-*) "$VENV/bin/python" -c "import $peer" 2> /dev/null || "$VENV/bin/pip" install -q --retries 1 $peer ||
         echo "run.sh: $peer cannot be installed; its rows will say so" >&2 ;;
     esac
 done

@@ -27,7 +27,7 @@ for script in compare.py models.py; do
     expect 2 $script --rounds 0 set
 done
 expect 2 compare.py --engines igata,steam set
-says 'igata,base,onnxruntime,openvino' err
+says 'igata,base,onnxruntime,openvino,torch,torch-compile' err
 expect 2 compare.py --engines igata,base set
 says 'needs --base' err
 expect 2 compare.py --threads 0 set
