@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * layout: the order of dims of each stored value. Inputs and outputs are row-major by contract. Others:
- *  - read only through one transpose: stored in the order of its result, so that the transpose costs nothing
- *    (attention's heads, channels moved last by the exporter);
+ *  - read only through one transpose: stored in the order of its result, so that the transpose costs nothing (attention's heads,
+ *    channels moved last by the exporter); in that which a convolution wants, where one reads the result;
  *  - read or written by a convolution or a window fold (rank >= 3): channels last, so that channels are the vector axis; maps between
  *    such values follow. Not what a convolution to a few channels reads: there the pixels of a row are the vector axis;
  *  - joined from the channels of values that are stored channels last: the same;
@@ -78,13 +78,30 @@ static bool joins_channels(const Schedule *s, const Node *node)
     return true;
 }
 
-static void channels_last(Storage *st)
+/* Dim i of the value as its readers see it is dim[i] of the storage. */
+static void channels_last(Storage *st, const int64_t *dim)
 {
     uint32_t order[IR_MAX_RANK], n = 0;
-    order[n++] = 0;
+    order[n++] = (uint32_t)dim[0];
     for (uint32_t i = 2; i < st->rank; i++)
-        order[n++] = i;
-    order[n] = 1;
+        order[n++] = (uint32_t)dim[i];
+    order[n] = (uint32_t)dim[1];
+    storage_set_order(st, order);
+}
+
+/* Readers see the value through a transpose. */
+static void as_transposed(Storage *st, const int64_t *perm)
+{
+    uint32_t order[IR_MAX_RANK];
+    bool spatial = false;
+    for (const Use *use = st->val->uses; use && st->rank >= 3; use = use->next)
+        spatial |= read_by_spatial(&use->user->out[0], 4);
+    if (spatial) {
+        channels_last(st, perm);
+        return;
+    }
+    for (uint32_t i = 0; i < st->rank; i++)
+        order[i] = (uint32_t)perm[i];
     storage_set_order(st, order);
 }
 
@@ -92,6 +109,9 @@ bool pass_layout(PassCtx *pc, Unit *unit)
 {
     (void)pc;
     Schedule *s = unit->schedule;
+    int64_t same[IR_MAX_RANK];
+    for (int64_t i = 0; i < IR_MAX_RANK; i++)
+        same[i] = i;
     for (uint32_t i = 0; i < s->storages.len; i++) {
         Storage *st = s->storages.data[i];
         if (st->kind != SLOT_WORKSPACE)
@@ -99,20 +119,18 @@ bool pass_layout(PassCtx *pc, Unit *unit)
         const Node *transpose = only_transpose(st->val);
         if (transpose) {
             const int64_t *perm;
-            uint32_t order[IR_MAX_RANK], n = node_ints(transpose, AN_perm, &perm);
-            for (uint32_t j = 0; j < n; j++)
-                order[j] = (uint32_t)perm[j];
-            storage_set_order(st, order);
-        } else if (st->rank >= 3 && ((st->val->def && sched_group_of(s, st->val->def) &&
-                                      group_is_spatial(sched_group_of(s, st->val->def))) ||
-                                     read_by_spatial(st->val, 4))) {
-            channels_last(st);
+            node_ints(transpose, AN_perm, &perm);
+            as_transposed(st, perm);
+        } else if (st->rank >= 3 &&
+                   ((st->val->def && sched_group_of(s, st->val->def) && group_is_spatial(sched_group_of(s, st->val->def))) ||
+                    read_by_spatial(st->val, 4))) {
+            channels_last(st, same);
         }
     }
     for (uint32_t i = 0; i < s->groups.len; i++) { /* after what they read */
         Storage *st = s->groups.data[i]->writes.len == 1 ? s->groups.data[i]->writes.data[0] : NULL;
         if (st && st->kind == SLOT_WORKSPACE && !only_transpose(st->val) && joins_channels(s, st->val->def))
-            channels_last(st);
+            channels_last(st, same);
     }
     return true;
 }

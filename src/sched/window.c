@@ -6,15 +6,17 @@
  *     for blocks of channels { for row tiles { for column tiles { for channels vec { taps of the tile's pixels, then stores } } } }
  * with the taps written out as multiply-adds: input by input, all the taps that use it, so that inputs and filter elements are
  * loaded once, few of them are alive at a time, and the chains of the pixels run side by side. Each chain keeps its order.
- * Guards are decided here: border tiles have constant positions and simply lack the taps outside; in the interior ranges prove
- * the guards. Rows stay one loop (threads claim its iterations), with an arm per border row tile; the interior arm computes with
- * the row clamped to the interior, which is the row itself there, so that ranges say so. The last tile may have fewer rows.
+ * Guards are decided here: tiles simply lack the taps outside of the map, and tiles side by side that lack the same ones (of a
+ * dilated convolution many do at a border; all in the interior) are one loop, over which ranges prove the guards. Rows stay one
+ * loop (threads claim its iterations), with an arm for each stretch of rows that lack the same taps; an arm computes with the row
+ * clamped to the stretch, which is the row itself there, so that ranges say so. The last tile of a stretch may have fewer rows.
  */
 #include "sched/sched_int.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { MAX_TAPS = 128, MAX_BORDERS = 3, MAX_SUBST = LOOP_MAX_FOLD_ITERS + 2, MAX_LETS = 8, MAX_PIXELS = 14 };
+enum { MAX_TAPS = 128, MAX_STRETCHES = 7, MAX_SUBST = LOOP_MAX_FOLD_ITERS + 2, MAX_LETS = 8, MAX_PIXELS = 14 };
 enum { MAX_FMAS = 720 }; /* of a tile: written out, they are its code */
 
 typedef struct Window {
@@ -22,13 +24,14 @@ typedef struct Window {
     Nest nest; /* row may be absent; then column, channels */
     Stmt *fold, *row, *col, *vec;
     int64_t n_rows, n_cols, tile_rows, tile_cols, taps;
+    const int64_t *col_stretch;  /* of each column: those side by side that lack the same taps have one number */
     const Expr *vec_lo, *vec_hi; /* of the channels of a block */
     const Iter *block;           /* NULL: there is one */
     int64_t n_blocks;
-    bool blocks_outside;         /* of the rows, or around one vector */
-    bool grouped;   /* the lanes of an input are no neighbours: shuffled for all the taps that use it */
-    bool rolled;    /* what is behind the fold is long */
-    bool undecided; /* a guard stayed open: nothing is changed */
+    bool blocks_outside; /* of the rows, or around one vector */
+    bool grouped;        /* the lanes of an input are no neighbours: shuffled for all the taps that use it */
+    bool rolled;         /* what is behind the fold is long */
+    bool undecided;      /* a guard stayed open: nothing is changed */
 } Window;
 
 typedef struct Subst {
@@ -84,9 +87,8 @@ static bool find_window(Kernel *k, Stmt *list, Window *w)
     *w = (Window){.k = k, .nest = nest_of(list), .taps = 1};
     Nest *nest = &w->nest;
     w->fold = nest->body;
-    if (nest->n < 2 || !w->fold || w->fold->kind != LS_FOLD || w->fold->u.fold.kind != FOLD_DOT ||
-        w->fold->u.fold.form != FORM_CHAIN || w->fold->u.fold.var->dtype != DT_F32 || w->fold->u.fold.a->dtype != DT_F32 ||
-        w->fold->u.fold.b->dtype != DT_F32)
+    if (nest->n < 2 || !w->fold || w->fold->kind != LS_FOLD || w->fold->u.fold.kind != FOLD_DOT || w->fold->u.fold.form != FORM_CHAIN ||
+        w->fold->u.fold.var->dtype != DT_F32 || w->fold->u.fold.a->dtype != DT_F32 || w->fold->u.fold.b->dtype != DT_F32)
         return false;
     int n_lets = 0;
     for (const Stmt *s = w->fold->next; s; s = s->next) {
@@ -100,9 +102,8 @@ static bool find_window(Kernel *k, Stmt *list, Window *w)
     }
     w->vec = nest->loop[nest->n - 1];
     w->col = nest->loop[nest->n - 2];
-    if (w->taps < 2 || w->taps > MAX_TAPS || (w->fold->u.fold.kb > 0 && w->taps > w->fold->u.fold.kb) ||
-        w->vec->u.loop.bind != BIND_VEC || !is_pixel_loop(w->col, w->fold, &w->n_cols) ||
-        (w->fold->u.fold.guard && lx_uses_iter(w->fold->u.fold.guard, w->vec->u.loop.iter)))
+    if (w->taps < 2 || w->taps > MAX_TAPS || (w->fold->u.fold.kb > 0 && w->taps > w->fold->u.fold.kb) || w->vec->u.loop.bind != BIND_VEC ||
+        !is_pixel_loop(w->col, w->fold, &w->n_cols) || (w->fold->u.fold.guard && lx_uses_iter(w->fold->u.fold.guard, w->vec->u.loop.iter)))
         return false;
     const Expr *a = w->fold->u.fold.a;
     int64_t coef;
@@ -289,8 +290,7 @@ static Stmt **emit_after(Window *w, const Expr *row, const Expr *col, const Expr
         const Expr **index = ARENA_ARRAY(w->k->arena, const Expr *, one->u.store.n_index + 1);
         for (uint32_t i = 0; i < one->u.store.n_index; i++)
             index[i] = apply(w, &s, one->u.store.index[i]);
-        tail = ls_append(tail, ls_store(w->k, one->u.store.buf, index, apply(w, &s, one->u.store.value),
-                                        apply(w, &s, one->u.store.mask)));
+        tail = ls_append(tail, ls_store(w->k, one->u.store.buf, index, apply(w, &s, one->u.store.value), apply(w, &s, one->u.store.mask)));
     }
     return tail;
 }
@@ -318,8 +318,7 @@ static Stmt *emit_channels(const Window *w, Stmt *body)
 
 /* What is behind the folds in loops over the pixels of a tile, whose chains' results wait in memory: much less code where it
  * is long. chains: the list that makes them, with its end. */
-static Stmt *emit_rolled(Window *w, const RowTile *rows, const Expr *col0, int64_t cols, const Expr *const *acc, Stmt **chains,
-                         Stmt **tail)
+static Stmt *emit_rolled(Window *w, const RowTile *rows, const Expr *col0, int64_t cols, const Expr *const *acc, Stmt **chains, Stmt **tail)
 {
     Kernel *k = w->k;
     int64_t width = lx_sub(k, w->vec_hi, w->vec_lo)->hi;
@@ -350,8 +349,8 @@ static Stmt **emit_tile(Window *w, const RowTile *rows, const Expr *col0, int64_
         body = emit_rolled(w, rows, col0, cols, acc, &body, body_tail);
     } else {
         for (int64_t i = 0; i < rows->n * cols && !w->undecided; i++)
-            body_tail = emit_after(w, lx_add(k, rows->store_at, lx_int(k, i / cols)), lx_add(k, col0, lx_int(k, i % cols)),
-                                   acc[i], body_tail);
+            body_tail =
+                emit_after(w, lx_add(k, rows->store_at, lx_int(k, i / cols)), lx_add(k, col0, lx_int(k, i % cols)), acc[i], body_tail);
         body = emit_channels(w, body);
     }
     if (w->block && !w->blocks_outside)
@@ -361,94 +360,109 @@ static Stmt **emit_tile(Window *w, const RowTile *rows, const Expr *col0, int64_
 
 /* ---- rows and columns of tiles -------------------------------------------------------------------------------------------------- */
 
-/* Whether no tap of the `count` positions from base depends on where they are; guard: of the fold, other loop substituted. */
-static bool is_interior(Window *w, const Expr *guard, const Stmt *loop, const Expr *base, int64_t count)
-{
-    if (!guard)
-        return true;
-    const Iter *r = kernel_iter(w->k, "r", 0, count - 1);
-    const Expr *at = lx_add(w->k, base, lx_iter(w->k, r)), *e = lx_replace_iter(w->k, guard, loop->u.loop.iter, at);
-    for (uint32_t i = 0; i < e->n_uses; i++) {
-        const Iter *used = e->uses[i] & EXPR_USES_VAR ? NULL : w->k->iters.data[e->uses[i]];
-        if (used == r || (used && lx_uses_iter(base, used)))
-            return false;
-    }
-    return true;
-}
-
-/* Tiles [0, first) and [end, full) and the rest are borders. */
-static void find_borders(Window *w, const Expr *guard, const Stmt *loop, int64_t tile, int64_t full, int64_t *first, int64_t *end)
+/* Whether the positions [first, first + n) have the same taps on the map; one of the fold's axes decides on each loop. */
+static bool is_alike(const Window *w, const Stmt *loop, int64_t first, int64_t n)
 {
     Kernel *k = w->k;
-    *first = 0;
-    *end = full;
-    while (*first < full && !is_interior(w, guard, loop, lx_int(k, *first * tile), tile))
-        ++*first;
-    while (*end > *first && !is_interior(w, guard, loop, lx_int(k, (*end - 1) * tile), tile))
-        --*end;
-    w->undecided |= *first > MAX_BORDERS || full - *end > MAX_BORDERS;
+    const Iter *r = kernel_iter(k, "r", first, first + n - 1);
+    const Expr *guard = lx_replace_iter(k, w->fold->u.fold.guard, loop->u.loop.iter, lx_iter(k, r));
+    bool is_decided = !lx_uses_iter(guard, r);
+    for (uint32_t i = 0; i < w->fold->u.fold.n_axes && !is_decided; i++) {
+        const FoldAxis *axis = &w->fold->u.fold.axis[i];
+        is_decided = true;
+        for (int64_t tap = 0; tap < axis->extent && is_decided; tap++)
+            is_decided = !lx_uses_iter(lx_replace_iter(k, guard, axis->iter, lx_int(k, tap)), r);
+    }
+    return is_decided;
 }
 
+/* Number of the stretch of positions with the same taps that each of n positions lies in. */
+static const int64_t *find_stretches(Window *w, const Stmt *loop, int64_t n)
+{
+    int64_t *stretch = ARENA_ARRAY(w->k->arena, int64_t, n), number = 0;
+    for (int64_t first = 0, len; first < n && !w->undecided; first += len, number++) {
+        int64_t least = 1, most = w->fold->u.fold.guard ? n - first : 1;
+        len = w->fold->u.fold.guard ? 0 : n;
+        while (!len && least < most) {
+            int64_t middle = (least + most + 1) / 2;
+            if (is_alike(w, loop, first, middle))
+                least = middle;
+            else
+                most = middle - 1;
+        }
+        len = len ? len : least;
+        for (int64_t i = 0; i < len; i++)
+            stretch[first + i] = number;
+        w->undecided |= number == MAX_STRETCHES;
+    }
+    return stretch;
+}
+
+/* Tiles that lack the same taps are one loop. */
 static Stmt *emit_columns(Window *w, const RowTile *rows)
 {
     Kernel *k = w->k;
     Stmt *list = NULL, **tail = &list;
-    int64_t t = w->tile_cols, full = w->n_cols / t, rest = w->n_cols % t, first, end;
-    const Expr *guard = w->fold->u.fold.guard;
-    if (w->row)
-        guard = lx_replace_iter(k, guard, w->row->u.loop.iter, rows->at);
-    find_borders(w, guard, w->col, t, full, &first, &end);
-    for (int64_t i = 0; i < first && !w->undecided; i++)
-        tail = emit_tile(w, rows, lx_int(k, i * t), t, tail);
-    if (end - first == 1) {
-        tail = emit_tile(w, rows, lx_int(k, first * t), t, tail);
-    } else if (end > first) {
+    int64_t t = w->tile_cols, full = w->n_cols / t, rest = w->n_cols % t;
+    for (int64_t first = 0, end; first < full && !w->undecided; first = end) {
+        for (end = first + 1; end < full && !memcmp(w->col_stretch + first * t, w->col_stretch + end * t, (size_t)t * sizeof(int64_t));)
+            end++;
+        if (end - first == 1) {
+            tail = emit_tile(w, rows, lx_int(k, first * t), t, tail);
+            continue;
+        }
         const Iter *m = kernel_iter(k, "m", first, end - 1);
         Stmt *body = NULL;
         emit_tile(w, rows, lx_mul(k, lx_iter(k, m), t), t, &body);
         tail = ls_append(tail, ls_for(k, m, lx_int(k, first), lx_int(k, end), 1, BIND_SEQ, body));
     }
-    for (int64_t i = end; i < full && !w->undecided; i++)
-        tail = emit_tile(w, rows, lx_int(k, i * t), t, tail);
     if (rest)
         emit_tile(w, rows, lx_int(k, full * t), rest, tail);
     return list;
 }
 
-/* `n` rows from `row` on: trip number `trip` of the loop over m; in front of the trips that `others` does. */
-static Stmt *emit_arm(Window *w, const Iter *m, int64_t trip, int64_t row, int64_t n, Stmt *others)
+/* Trips [trip, trip + tiles) of the loop over m do `n` rows each from `row` on, in front of the trips that `others` does. */
+static Stmt *emit_arm(Window *w, const Iter *m, int64_t trip, int64_t tiles, int64_t row, int64_t n, Stmt *others)
 {
     Kernel *k = w->k;
-    Stmt *arm = emit_columns(w, &(RowTile){lx_int(k, row), lx_add(k, lx_iter(k, m), lx_int(k, row - trip)), n});
-    return others ? ls_if(k, lx_lt(k, lx_iter(k, m), lx_int(k, trip + 1)), arm, others) : arm;
+    const Expr *at = lx_iter(k, m), *start = lx_int(k, row - trip * n);
+    const Expr *inside = lx_max(k, lx_min(k, at, lx_int(k, trip + tiles - 1)), lx_int(k, trip));
+    RowTile rows = {lx_add(k, lx_mul(k, inside, n), start), lx_add(k, lx_mul(k, at, n), start), n};
+    Stmt *arm = emit_columns(w, &rows);
+    return others ? ls_if(k, lx_lt(k, at, lx_int(k, trip + tiles)), arm, others) : arm;
 }
 
-/* Rows at the borders one by one, those between in tiles, of which the last may have fewer. */
+/* Rows that lack the same taps in tiles, of which the last may have fewer. */
 static Stmt *emit_rows(Window *w)
 {
     Kernel *k = w->k;
+    w->col_stretch = find_stretches(w, w->col, w->n_cols);
     if (!w->row)
         return emit_columns(w, &(RowTile){lx_int(k, 0), lx_int(k, 0), 1});
-    int64_t first, end;
-    find_borders(w, w->fold->u.fold.guard, w->row, 1, w->n_rows, &first, &end);
-    int64_t tiles = (end - first) / w->tile_rows, rest = (end - first) % w->tile_rows;
-    int64_t inner_trips = tiles + (rest > 0), trips = first + inner_trips + w->n_rows - end;
+    const int64_t *stretch = find_stretches(w, w->row, w->n_rows);
+    struct {
+        int64_t row, tiles, n;
+    } arm[2 * (MAX_STRETCHES + 1)];
+    int64_t n_arms = 0, trips = 0;
+    for (int64_t row = 0, end; row < w->n_rows && !w->undecided; row = end) {
+        for (end = row; end < w->n_rows && stretch[end] == stretch[row];)
+            end++;
+        for (int64_t n = w->tile_rows; row < end; n = end - row) {
+            if (row + n > end)
+                continue;
+            arm[n_arms].row = row;
+            arm[n_arms].n = n;
+            arm[n_arms].tiles = (end - row) / n;
+            trips += arm[n_arms].tiles;
+            row += n * arm[n_arms++].tiles;
+        }
+    }
     const Iter *m = kernel_iter(k, "m", 0, trips - 1);
     Stmt *body = NULL;
-    for (int64_t row = w->n_rows; row-- > end && !w->undecided;)
-        body = emit_arm(w, m, trips - (w->n_rows - row), row, 1, body);
-    if (rest && !w->undecided)
-        body = emit_arm(w, m, first + tiles, end - rest, rest, body);
-    if (tiles && !w->undecided) {
-        const Expr *trip = lx_iter(k, m), *start = lx_int(k, first - first * w->tile_rows);
-        const Expr *inside = lx_max(k, lx_min(k, trip, lx_int(k, first + tiles - 1)), lx_int(k, first));
-        RowTile rows = {lx_add(k, lx_mul(k, inside, w->tile_rows), start), lx_add(k, lx_mul(k, trip, w->tile_rows), start),
-                        w->tile_rows};
-        Stmt *arm = emit_columns(w, &rows);
-        body = body ? ls_if(k, lx_lt(k, lx_iter(k, m), lx_int(k, first + tiles)), arm, body) : arm;
+    for (int64_t i = n_arms, trip = trips; i-- > 0 && !w->undecided;) {
+        trip -= arm[i].tiles;
+        body = emit_arm(w, m, trip, arm[i].tiles, arm[i].row, arm[i].n, body);
     }
-    for (int64_t row = first; row-- > 0 && !w->undecided;)
-        body = emit_arm(w, m, row, row, 1, body);
     return ls_for(k, m, lx_int(k, 0), lx_int(k, trips), 1, BIND_SEQ, body);
 }
 

@@ -157,6 +157,19 @@ static void net_depthwise_blocks(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* Dilated: borders wider than a tile, whose rows lack the same taps in stretches; the first reads through a transpose what a product
+ * over the channels made, the last is read through one. */
+static void net_dilated(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 23, 20, 16));
+    Val *h = op_transpose(&n->b, op_matmul(&n->b, x, net_weight(n, DIMS(16, 16))), (int64_t[]){0, 3, 1, 2});
+    h = net_conv(n, h, net_weight(n, DIMS(16, 1, 5, 5)), 1, 8, 4, 1, 16, false);
+    h = net_conv(n, h, net_weight(n, DIMS(16, 1, 3, 3)), 1, 9, 9, 1, 16, false);
+    h = net_conv(n, h, net_weight(n, DIMS(16, 1, 3, 3)), 2, 4, 4, 1, 16, false);
+    h = op_transpose(&n->b, h, (int64_t[]){0, 2, 3, 1});
+    net_outputs(n, 1, &h);
+}
+
 /* Few channels a group, channels last: as many outputs as inputs, more, fewer; a residual, strides, dilation, one pixel wide. The
  * first and the last convolution have one group. */
 static void net_groups(Net *n)
@@ -327,7 +340,7 @@ static void net_views(Net *n)
 
 const NetDef net_defs[] = {{"mlp", net_mlp},           {"vector", net_vector},         {"norms", net_norms}, {"nested", net_nested}, {"joined", net_joined}, {"views", net_views}, {"attention", net_attention},
                            {"cnn", net_cnn},           {"transposed", net_transposed}, {"depthwise", net_depthwise}, {"moves", net_moves},     {"across", net_across},
-                           {"depthwise_blocks", net_depthwise_blocks}, {"groups", net_groups},
+                           {"depthwise_blocks", net_depthwise_blocks}, {"groups", net_groups}, {"dilated", net_dilated},
                            {"wino2", net_wino2},       {"wino2_filters", net_wino2_filters},
                            {"half", net_half},         {"ints", net_ints},             {"scatter", net_scatter},
                            {"order", net_order},       {"tail", net_tail}, {0}};

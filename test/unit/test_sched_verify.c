@@ -22,6 +22,14 @@ static void run(Context *ctx, Unit *unit, const PassDef *table, const char *cons
     arena_destroy(pc.tmp);
 }
 
+static const NetDef *find_net(const char *name)
+{
+    const NetDef *def = net_defs;
+    while (strcmp(def->name, name))
+        def++;
+    return def;
+}
+
 static Schedule *schedule(Context *ctx, const NetDef *def)
 {
     Net net = net_make(ctx, def, 42);
@@ -131,28 +139,45 @@ static uint32_t count_kind(const Stmt *list, StmtKind kind)
 }
 
 /* Convolutions of few channels a group run along the channels of all groups: of the net's six only those with one group are register
- * tiles, and no chain is left as a fold. */
+ * tiles, and no chain is left as a fold. Nor is one of a dilated
+ * convolution. */
 static void small_groups(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t with_tiles;
+    } nets[] = {{"groups", 2}, {"dilated", 1}};
+    (void)state;
+    for (size_t which = 0; which < IG_COUNT(nets); which++) {
+        Context *ctx = ctx_create(NULL);
+        Net net = net_make(ctx, find_net(nets[which].name), 42);
+        Unit unit = {.module = net.module};
+        run(ctx, &unit, pass_defs, (const char *[]){"expand", "dce"}, 2);
+        unit.schedule = sched_create(ctx, net.module, net.func);
+        run(ctx, &unit, sched_pass_defs,
+            (const char *[]){"fuse", "layout", "views", "lower", "phases", "groups", "pack", "tensorize", "vectorize", "window"}, 10);
+        uint32_t with_tiles = 0;
+        for (uint32_t i = 0; i < unit.schedule->groups.len; i++) {
+            const Stmt *body = unit.schedule->groups.data[i]->kernel->body;
+            with_tiles += count_kind(body, LS_MMA) > 0;
+            assert_int_equal(count_kind(body, LS_FOLD), 0);
+        }
+        assert_int_equal(with_tiles, nets[which].with_tiles);
+        sched_destroy(unit.schedule);
+        ctx_destroy(ctx);
+    }
+}
+
+/* What a convolution reads through a transpose, from channels last to its own order, stays channels last. */
+static void read_through_transpose(void **state)
 {
     (void)state;
     Context *ctx = ctx_create(NULL);
-    const NetDef *def = net_defs;
-    while (strcmp(def->name, "groups"))
-        def++;
-    Net net = net_make(ctx, def, 42);
-    Unit unit = {.module = net.module};
-    run(ctx, &unit, pass_defs, (const char *[]){"expand", "dce"}, 2);
-    unit.schedule = sched_create(ctx, net.module, net.func);
-    run(ctx, &unit, sched_pass_defs,
-        (const char *[]){"fuse", "layout", "views", "lower", "phases", "groups", "pack", "tensorize", "vectorize", "window"}, 10);
-    uint32_t with_tiles = 0;
-    for (uint32_t i = 0; i < unit.schedule->groups.len; i++) {
-        const Stmt *body = unit.schedule->groups.data[i]->kernel->body;
-        with_tiles += count_kind(body, LS_MMA) > 0;
-        assert_int_equal(count_kind(body, LS_FOLD), 0);
-    }
-    assert_int_equal(with_tiles, 2);
-    sched_destroy(unit.schedule);
+    Schedule *s = schedule(ctx, find_net("dilated"));
+    const Storage *st = s->groups.data[0]->writes.data[0];
+    assert_int_equal(st->rank, 4);
+    assert_int_equal(st->stride[3], 1);
+    sched_destroy(s);
     ctx_destroy(ctx);
 }
 
@@ -171,7 +196,11 @@ static void skinny_tiles(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(overlap), cmocka_unit_test(views),
-                                       cmocka_unit_test(small_groups), cmocka_unit_test(skinny_tiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(order),
+                                       cmocka_unit_test(overlap),
+                                       cmocka_unit_test(views),
+                                       cmocka_unit_test(small_groups),
+                                       cmocka_unit_test(read_through_transpose),
+                                       cmocka_unit_test(skinny_tiles)};
     return cmocka_run_group_tests_name("sched_verify", tests, NULL, NULL);
 }
