@@ -66,23 +66,6 @@ static bool rebind_val(Sizes *b, Val *val)
     return val->type != NULL;
 }
 
-static const Attrs *rebind_attrs(Sizes *b, Arena *tmp, const Attrs *attrs)
-{
-    AttrVal *values = ARENA_ARRAY(tmp, AttrVal, attrs->n + 1);
-    for (uint32_t i = 0; i < attrs->n; i++) {
-        values[i] = attrs->val[i];
-        if (values[i].kind == AK_DIM && values[i].u.dim)
-            values[i].u.dim = dim_bind(b->ctx, values[i].u.dim, b->find, b);
-        if (values[i].kind != AK_DIMS)
-            continue;
-        const Dim **dims = ARENA_ARRAY(tmp, const Dim *, values[i].n + 1);
-        for (uint32_t d = 0; d < values[i].n; d++)
-            dims[d] = dim_bind(b->ctx, values[i].u.dims[d], b->find, b);
-        values[i].u.dims = dims;
-    }
-    return attrs_make(b->ctx, values, attrs->n);
-}
-
 static bool rebind_region(Sizes *b, Arena *tmp, Region *region)
 {
     bool ok = true;
@@ -90,7 +73,7 @@ static bool rebind_region(Sizes *b, Arena *tmp, Region *region)
         ok &= rebind_val(b, region->params.data[i]);
     REGION_FOREACH(node, region) {
         if (node->attr)
-            node->attr = rebind_attrs(b, tmp, node->attr);
+            node->attr = attrs_bind(b->ctx, tmp, node->attr, b->find, b);
         for (uint32_t i = 0; i < node->n_out; i++)
             ok &= rebind_val(b, &node->out[i]);
         for (uint32_t i = 0; ok && i < node->n_region; i++)

@@ -135,3 +135,20 @@ bool attrs_all_dims(const Attrs *attrs, bool (*test)(void *user, const Dim *dim)
     }
     return true;
 }
+
+const Attrs *attrs_bind(Context *ctx, Arena *tmp, const Attrs *attrs, const Dim *(*bind)(void *user, const Sym *sym), void *user)
+{
+    AttrVal *values = ARENA_ARRAY(tmp, AttrVal, attrs->n + 1);
+    for (uint32_t i = 0; i < attrs->n; i++) {
+        values[i] = attrs->val[i];
+        if (values[i].kind == AK_DIM && values[i].u.dim)
+            values[i].u.dim = dim_bind(ctx, values[i].u.dim, bind, user);
+        if (values[i].kind != AK_DIMS)
+            continue;
+        const Dim **dims = ARENA_ARRAY(tmp, const Dim *, values[i].n + 1);
+        for (uint32_t d = 0; d < values[i].n; d++)
+            dims[d] = dim_bind(ctx, values[i].u.dims[d], bind, user);
+        values[i].u.dims = dims;
+    }
+    return attrs_make(ctx, values, attrs->n);
+}

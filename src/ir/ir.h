@@ -153,6 +153,8 @@ AttrVal attr_dims(const Dim *const *dims, uint32_t n); /* copied when interned *
 AttrVal attr_weight(Weight *weight);
 AttrVal attr_func(Func *func);
 const Attrs *attrs_make(Context *ctx, const AttrVal *values, uint32_t n);
+/* Replaces symbols in every dim (dim_bind). tmp: scratch. */
+const Attrs *attrs_bind(Context *ctx, Arena *tmp, const Attrs *attrs, const Dim *(*bind)(void *user, const Sym *sym), void *user);
 
 /* ---- ops: the columns of ops.def that belong to this layer --------------------------------------------------- */
 

@@ -29,6 +29,24 @@ typedef struct Rule {
 
 #define COMPOSITE(op, attrs) "entry func @main(" X ") -> (\"y\") {\n %y = " op " %x " attrs " : f32[4,6]\n yield %y\n}"
 
+/* Twice: how many elements of x are negative, and so many numbers; the second as `in` says. */
+#define COUNTED(in)                                                                                                      \
+    "sym u0 in [0, 24] unbacked\nsym u1 in " in " unbacked\nweight @z : f32[1,1] = [0]\n"                               \
+    "entry func @main(" X ") -> (\"a\", \"b\") {\n %z = const {weight=@z} : f32[1,1]\n"                                 \
+    " %l = lt %x, %z : bool[4,6]\n %c = cast %l {dtype=s64} : s64[4,6]\n %r = reduce %c {axes=[0,1], kind=sum} : s64[1,1]\n" \
+    " %n = reshape %r {shape=[]} : s64[]\n %m = reshape %r {shape=[]} : s64[]\n"                                       \
+    " found %n {size=u0}\n %a = iota {dtype=f32, shape=[u0], axis=0} : f32[u0]\n %e = neg %a : f32[u0]\n"              \
+    " found %m {size=u1}\n %b = iota {dtype=f32, shape=[u1], axis=0} : f32[u1]\n %f = neg %b : f32[u1]\n yield %e, %f\n}"
+
+/* A loop of x whose trips have the symbol `size`: what it carries becomes `next`, where %p is what it carried. */
+#define LOOP(carried, stacked, size, next)                                                                               \
+    " %" carried ", %" stacked " = loop %n, _, %x {n_carried=1, n_scanned=0} : f32[4,6], f32[" size ",4,6] {"               \
+    " (%i : s64[], %p : f32[4,6]) %t = const {weight=@t} : bool[]\n " next "  yield %t, %q, %p }\n"
+#define LOOPS "weight @t : bool[] = [true]\nweight @n : s64[] = [3]\nsym u0 in [0, 9] unbacked\nsym u1 in [0, 9] unbacked\n"  \
+              "entry func @main(" X ") -> (\"y\") {\n %n = const {weight=@n} : s64[]\n"
+#define OF_BOTH " %a = reduce %s {axes=[0], kind=sum} : f32[1,4,6]\n %b = reduce %r {axes=[0], kind=sum} : f32[1,4,6]\n"          \
+                " %y = mul %a, %b : f32[1,4,6]\n yield %y\n}"
+
 #define SLICES(size0, start1, size1)                                                                                   \
     "weight @w : f32[6,4] = [1,2,3,4,5,6,7,8,9,-1,-2,-3,-4,-5,-6,-7,-8,-9,1,3,5,7,9,11]\nentry func @main(" X ") -> (\"y\") {\n" \
     " %w = const {weight=@w} : f32[6,4]\n"                                                                             \
@@ -113,6 +131,43 @@ static const Rule rules[] = {
      "entry func @main(" X ") -> (\"a\", \"b\", \"c\") {\n %a = reduce %x {axes=[1], kind=sum} : f32[4,1]\n"
      " %b = reduce %x {axes=[1], kind=max} : f32[4,1]\n %c = reduce %x {axes=[1], kind=min} : f32[4,1]\n yield %a, %b, %c\n}",
      "reduce reduce reduce"},
+    {"cse", "constants of equal bytes",
+     "weight @a : f32[1,1] = [3]\nweight @b : f32[1,1] = [3]\nentry func @main(" X ") -> (\"y\") {\n %a = const {weight=@a} : f32[1,1]\n"
+     " %b = const {weight=@b} : f32[1,1]\n %c = add %x, %a : f32[4,6]\n %d = add %x, %b : f32[4,6]\n %y = mul %c, %d : f32[4,6]\n yield %y\n}",
+     "add mul"},
+    {"cse", "constants of equal value, but not bytes",
+     "weight @a : f32[1,1] = [0]\nweight @b : f32[1,1] = [-0]\nentry func @main(" X ") -> (\"c\", \"d\") {\n %a = const {weight=@a} : f32[1,1]\n"
+     " %b = const {weight=@b} : f32[1,1]\n %c = add %x, %a : f32[4,6]\n %d = add %x, %b : f32[4,6]\n yield %c, %d\n}",
+     "add add"},
+    {"cse", "one number is one size, in all that has it", COUNTED("[0, 24]"), "lt cast reduce reshape found iota neg"},
+    {"cse", "sizes of other ranges stay", COUNTED("[0, 25]"), "lt cast reduce reshape found iota neg found iota neg"},
+    {"cse", "loops of equal bodies, whose trips are one size then",
+     LOOPS LOOP("c", "s", "u0", "%q = neg %p : f32[4,6]\n") LOOP("d", "r", "u1", "%q = neg %p : f32[4,6]\n") OF_BOTH, "loop reduce mul"},
+    {"cse", "loops of other bodies stay",
+     LOOPS LOOP("c", "s", "u0", "%q = neg %p : f32[4,6]\n") LOOP("d", "r", "u1", "%q = abs %p : f32[4,6]\n") OF_BOTH,
+     "loop loop reduce reduce mul"},
+    {"cse", "loops that check something stay",
+     LOOPS LOOP("c", "s", "u0", "check %t {code=3}\n %q = neg %p : f32[4,6]\n")
+         LOOP("d", "r", "u1", "check %t {code=3}\n %q = neg %p : f32[4,6]\n") OF_BOTH,
+     "loop loop reduce reduce mul"},
+    {"cse", "a size that was named before it is found again stays",
+     LOOPS " found %n {size=u1}\n %i = iota {dtype=f32, shape=[u1], axis=0} : f32[u1]\n"
+     " %j = reduce %i {axes=[0], kind=sum} : f32[1]\n %k = reshape %j {shape=[1,1,1]} : f32[1,1,1]\n"
+     LOOP("c", "s", "u0", "%q = neg %p : f32[4,6]\n") LOOP("d", "r", "u1", "%q = neg %p : f32[4,6]\n")
+     " %a = reduce %s {axes=[0], kind=sum} : f32[1,4,6]\n %b = reduce %r {axes=[0], kind=sum} : f32[1,4,6]\n"
+     " %e = mul %a, %b : f32[1,4,6]\n %y = mul %e, %k : f32[1,4,6]\n yield %y\n}",
+     "found iota reduce reshape loop loop reduce reduce mul mul"},
+    {"cse", "branches of equal bodies, with what they find inside",
+     "weight @t : bool[] = [true]\nweight @n : s64[] = [3]\nsym u0 in [0, 9] unbacked\nsym u1 in [0, 9] unbacked\n"
+     "entry func @main(" X ") -> (\"y\") {\n %t = const {weight=@t} : bool[]\n"
+     " %a = if %t, %x : f32[] { (%p : f32[4,6]) %n = const {weight=@n} : s64[]\n found %n {size=u0}\n"
+     "  %i = iota {dtype=f32, shape=[u0], axis=0} : f32[u0]\n %r = reduce %i {axes=[0], kind=sum} : f32[1]\n %s = reshape %r {shape=[]} : f32[]\n"
+     "  yield %s } { (%p : f32[4,6]) %d = dimval {dim=4} : s64[]\n %e = cast %d {dtype=f32} : f32[]\n yield %e }\n"
+     " %b = if %t, %x : f32[] { (%p : f32[4,6]) %n = const {weight=@n} : s64[]\n found %n {size=u1}\n"
+     "  %i = iota {dtype=f32, shape=[u1], axis=0} : f32[u1]\n %r = reduce %i {axes=[0], kind=sum} : f32[1]\n %s = reshape %r {shape=[]} : f32[]\n"
+     "  yield %s } { (%p : f32[4,6]) %d = dimval {dim=4} : s64[]\n %e = cast %d {dtype=f32} : f32[]\n yield %e }\n"
+     " %y = mul %a, %b : f32[]\n yield %y\n}",
+     "if mul"},
     /* -- dce */
     {"dce", "unused chains go, checks stay",
      "weight @t : bool[] = [true]\nentry func @main(" X ") -> (\"y\") {\n %a = exp %x : f32[4,6]\n %b = neg %a : f32[4,6]\n"
