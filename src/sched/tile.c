@@ -1188,6 +1188,7 @@ bool pass_tensorize(PassCtx *pc, Unit *unit)
         if (tensorize_nest(k, pc->options->target) || tensorize_rows(k, pc->options->target) ||
             tensorize_batch(k, pc->options->target))
             changed = true;
+        changed |= tensorize_columns(k);
     }
     return changed;
 }

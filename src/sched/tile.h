@@ -36,6 +36,9 @@ typedef struct Contraction {
 bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
 bool contraction_find_in_nest(Kernel *k, const Nest *nest, Contraction *c); /* its body, with operands that are plain loads */
 
+/* columns.c: products of single rows with columns that are contiguous along the reduction; true if there was one. */
+bool tensorize_columns(Kernel *k);
+
 /* row_loops.c: stages of a row, one after the other. Values in local rows that others may take the place of do; the list is changed. */
 Stmt *rows_share_buffers(Kernel *k, Stmt *list);
 /* `for row { list }`, whose iterations do not need each other, as several such loops: behind a fold the next stage has its own. */

@@ -110,6 +110,16 @@ static void attention(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* One query over cached keys, of which the last vector is not whole. */
+static void one_query(Net *n)
+{
+    Val *in[] = {net_input(n, "q", DT_F32, DIMS(1, 3, 1, 32)), net_input(n, "k", DT_F32, DIMS(1, 3, 45, 32)),
+                 net_input(n, "v", DT_F32, DIMS(1, 3, 45, 32))};
+    AttrVal attrs[] = {attr_float(0.25), attr_bool(false), attr_float(0)};
+    Val *y = op_emit(&n->b, OP_sdpa, in, 3, attrs, 3);
+    net_outputs(n, 1, &y);
+}
+
 /* Keys and values of a head leave half of the second-level cache of x86-64-v3; rows of them lie apart. */
 static void long_attention(Net *n)
 {
@@ -263,6 +273,7 @@ static const Pinned pinned[] = {
     {{"softmax", softmax}, 1, 1},
     {{"attention", attention}, 1, 1},
     {{"exported attention", exported_attention}, 1, 1},
+    {{"one query", one_query}, 1, 1},
     {{"long attention", long_attention}, 1, 1},
     {{"transposed weight", transposed_weight}, 1, 1},
     {{"two layers", two_layers}, 2, 1},
@@ -370,6 +381,22 @@ static void test_attention_buffers(void **state)
     ctx_destroy(ctx);
 }
 
+/* Keys of a single query are turned 16 at a time, so that lanes are keys. */
+static void test_query_turns_keys(void **state)
+{
+    (void)state;
+    static const NetDef def = {"one query", one_query};
+    Context *ctx = ctx_create(NULL);
+    Program *p = compile_net(ctx, &def);
+    uint32_t found;
+    const Buf *turned = local_named(p->variant[0].schedule->kernels.data[0], "turned", &found);
+    assert_int_equal(found, 2);
+    assert_int_equal(turned->dim[0], 32);
+    assert_int_equal(turned->dim[1], 16);
+    driver_destroy(p);
+    ctx_destroy(ctx);
+}
+
 static int64_t fewest_rows(const Stmt *list)
 {
     int64_t fewest = INT64_MAX;
@@ -418,12 +445,13 @@ static void test_products_are_tiled(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[IG_COUNT(pinned) + 4];
+    struct CMUnitTest tests[IG_COUNT(pinned) + 5];
     for (size_t i = 0; i < IG_COUNT(pinned); i++)
         tests[i] = (struct CMUnitTest){pinned[i].net.name, test_kernels, NULL, NULL, (void *)(uintptr_t)&pinned[i]};
     tests[IG_COUNT(pinned)] = (struct CMUnitTest)cmocka_unit_test(test_weight_is_not_copied);
     tests[IG_COUNT(pinned) + 1] = (struct CMUnitTest)cmocka_unit_test(test_attention_buffers);
     tests[IG_COUNT(pinned) + 2] = (struct CMUnitTest)cmocka_unit_test(test_rows_of_windows);
     tests[IG_COUNT(pinned) + 3] = (struct CMUnitTest)cmocka_unit_test(test_products_are_tiled);
+    tests[IG_COUNT(pinned) + 4] = (struct CMUnitTest)cmocka_unit_test(test_query_turns_keys);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
