@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_kernels FILE ..: speed of kernels in percent of a loop of nothing but FMAs, measured in turns in the same run, for every
- * level of this CPU. One thread, thread CPU time.
+ * bench_kernels FILE ..: speed of kernels in percent of two limits measured in turns in the same run, for every level of this CPU:
+ * a loop of nothing but FMAs, and loops that read as many bytes as the operands have and write those of the results. One thread,
+ * thread CPU time.
  *   FILE.loop  one kernel; its flops are those of its mma statements, absent taps included
  *   FILE.ig    a graph, compiled with the whole pipeline and run as an artifact; its flops are those of its contractions. Every input
  *              but the first becomes a constant of random numbers.
@@ -82,6 +83,7 @@ typedef struct Subject {
     const char *name;
     const TargetInfo *target;
     double flops, compile_seconds;
+    size_t read, written; /* bytes of operands and of results, once each */
     void (*call)(const struct Subject *subject);
     KernelFn *kernel; /* of a .loop file */
     int64_t tiles;
@@ -107,29 +109,50 @@ static void *new_buffer(size_t bytes)
     return p;
 }
 
+/* Seconds of one call, over a hundredth of a second. */
+static double time_of(void (*call)(const Subject *s), const Subject *s)
+{
+    double start = now();
+    int n = 0;
+    do {
+        call(s);
+        n++;
+    } while (now() - start < 0.01);
+    return (now() - start) / n;
+}
+
+/* Reads and writes as much as the subject does and nothing else. */
+static void move_bytes(const Subject *s)
+{
+    peak_read(s->buf[0], s->read / sizeof(PeakWord) / 8 * 8);
+    memset(s->buf[1], 1, s->written);
+}
+
 static void measure(const Subject *s)
 {
     enum { ROUNDS = 25 };
-    double time[ROUNDS], share[ROUNDS];
+    double time[ROUNDS], share[ROUNDS], moving[ROUNDS];
+    void *moved[] = {new_buffer(s->read), new_buffer(s->written)};
+    Subject mover = *s;
+    mover.buf = moved;
     for (int r = -1; r < ROUNDS; r++) {
-        double peak = peak_rate(s->target), start = now();
-        int n = 0;
-        do {
-            s->call(s);
-            n++;
-        } while (now() - start < 0.01);
-        double each = (now() - start) / n;
+        double peak = peak_rate(s->target), each = time_of(s->call, s), move = time_of(move_bytes, &mover);
         peak = (peak + peak_rate(s->target)) / 2;
         if (r < 0)
             continue;
         time[r] = each;
         share[r] = s->flops / each / peak;
+        moving[r] = move / each;
     }
     qsort(time, ROUNDS, sizeof *time, compare);
     qsort(share, ROUNDS, sizeof *share, compare);
+    qsort(moving, ROUNDS, sizeof *moving, compare);
     double middle = time[ROUNDS / 2];
-    printf("%-20s %-10s %9.1f us  %7.1f GFLOP/s  %5.1f %% of peak  (compiled in %.1f ms)\n", s->name, s->target->level, middle * 1e6,
-           s->flops / middle * 1e-9, share[ROUNDS / 2] * 100, s->compile_seconds * 1e3);
+    printf("%-24s %-10s %9.1f us  %7.1f GFLOP/s  %5.1f %% of FMAs  %6.1f GB/s  %5.1f %% of moving  (compiled in %.1f ms)\n", s->name,
+           s->target->level, middle * 1e6, s->flops / middle * 1e-9, share[ROUNDS / 2] * 100,
+           (double)(s->read + s->written) / middle * 1e-9, moving[ROUNDS / 2] * 100, s->compile_seconds * 1e3);
+    free(moved[0]);
+    free(moved[1]);
 }
 
 static void call_kernel(const Subject *s)
@@ -156,8 +179,13 @@ static void run_kernel(Context *ctx, const Kernel *k, const TargetInfo *target)
     if (!s.kernel)
         return;
     s.buf = ARENA_ARRAY(arena, void *, k->bufs.len);
-    for (uint32_t i = 0; i < k->bufs.len; i++)
-        s.buf[i] = new_buffer((size_t)k->bufs.data[i]->elements * (size_t)dtype_bits(k->bufs.data[i]->dtype) / 8);
+    for (uint32_t i = 0; i < k->bufs.len; i++) {
+        const Buf *buf = k->bufs.data[i];
+        size_t bytes = (size_t)buf->elements * (size_t)dtype_bits(buf->dtype) / 8;
+        s.buf[i] = new_buffer(bytes);
+        if (buf->space != BUF_LOCAL)
+            *(buf->written ? &s.written : &s.read) += bytes;
+    }
     measure(&s);
     for (uint32_t i = 0; i < k->bufs.len; i++)
         free(s.buf[i]);
@@ -236,9 +264,16 @@ static void run_graph(Context *ctx, const char *path, const TargetInfo *target)
             if (op_info[g->nodes.data[j]->op].kind == OK_CONTRACT)
                 s.flops += contraction_flops(g->nodes.data[j]);
     }
-    uint64_t in = 0, out = 0;
+    uint64_t in = 0, out = 0, constants = 0;
     (void)type_bytes(bound->body->params.data[0]->type, &in);
     (void)type_bytes(func_out(bound, 0)->type, &out);
+    for (uint32_t i = 0; i < module->weights.len; i++) {
+        uint64_t bytes = 0;
+        (void)type_bytes(module->weights.data[i]->type, &bytes);
+        constants += bytes;
+    }
+    s.read = in + constants;
+    s.written = out;
     if (igata_open(artifact, NULL, &s.model) == IGATA_OK) {
         s.buf = (void *[]){new_buffer(in), new_buffer(out)};
         s.workspace = new_buffer(igata_workspace(s.model, 0, 1));
