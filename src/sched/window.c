@@ -114,6 +114,51 @@ static bool find_window(Kernel *k, Stmt *list, Window *w)
     return true;
 }
 
+static int64_t divisor_of_both(int64_t a, int64_t b) { return b ? divisor_of_both(b, a % b) : a; }
+
+/* How many positions of the loop further on the same inputs come again: 1 unless dilated. */
+static int64_t distance(Kernel *k, const Stmt *fold, const Iter *position)
+{
+    const Expr *a = fold->u.fold.a;
+    for (uint32_t i = 0; a->kind == LX_LOAD && i < a->u.buf->rank; i++) {
+        int64_t stride, dilation;
+        if (!lx_linear(k, a->arg[i], position, &stride, NULL) || stride <= 0)
+            continue;
+        for (uint32_t j = 0; j < fold->u.fold.n_axes; j++)
+            if (lx_linear(k, a->arg[i], fold->u.fold.axis[j].iter, &dilation, NULL) && dilation > 0)
+                return dilation / divisor_of_both(dilation, stride);
+    }
+    return 1;
+}
+
+/* A dilated convolution is several plain ones, each of every second (third ..) row and column: loops over these go around the rows. */
+static bool split_dilated(Window *w)
+{
+    Nest *nest = &w->nest;
+    Stmt *pixels[] = {w->row, w->col};
+    uint32_t outer = nest->n - (w->row ? 3 : 2), at = outer;
+    bool is_split = false;
+    for (int i = 0; i < 2; i++) {
+        int64_t *n = i ? &w->n_cols : &w->n_rows, apart = pixels[i] ? distance(w->k, w->fold, pixels[i]->u.loop.iter) : 1;
+        if (pixels[i] && apart > 1 && *n % apart == 0 && *n / apart > 1 && nest->n < NEST_MAX_LOOPS) {
+            const Iter *phase = kernel_iter(w->k, "phase", 0, apart - 1);
+            const Iter *each = kernel_iter(w->k, pixels[i]->u.loop.iter->name, 0, *n / apart - 1);
+            nest_split_at(w->k, nest, at, phase, each, lx_add(w->k, lx_mul(w->k, lx_iter(w->k, each), apart), lx_iter(w->k, phase)));
+            Stmt *loop = nest->loop[at]; /* outside of all pixels */
+            memmove(&nest->loop[outer + 1], &nest->loop[outer], (at - outer) * sizeof(Stmt *));
+            nest->loop[outer++] = loop;
+            *n /= apart;
+            at++;
+            is_split = true;
+        }
+        at += pixels[i] != NULL;
+    }
+    w->fold = nest->body;
+    w->col = nest->loop[nest->n - 2];
+    w->row = w->row ? nest->loop[nest->n - 3] : NULL;
+    return is_split;
+}
+
 bool window_takes(Kernel *k, Stmt *list)
 {
     Window w;
@@ -457,6 +502,8 @@ static Stmt *emit_rows(Window *w)
             row += n * arm[n_arms++].tiles;
         }
     }
+    if (w->undecided)
+        return NULL;
     const Iter *m = kernel_iter(k, "m", 0, trips - 1);
     Stmt *body = NULL;
     for (int64_t i = n_arms, trip = trips; i-- > 0 && !w->undecided;) {
@@ -464,6 +511,19 @@ static Stmt *emit_rows(Window *w)
         body = emit_arm(w, m, trip, arm[i].tiles, arm[i].row, arm[i].n, body);
     }
     return ls_for(k, m, lx_int(k, 0), lx_int(k, trips), 1, BIND_SEQ, body);
+}
+
+/* The nest on tiles, or NULL. */
+static Stmt *tile_window(Window w, const TargetInfo *target)
+{
+    choose_tile(&w, target);
+    w.rolled = !stmts_each_expr(w.fold->next, is_short, map_create(w.k->arena));
+    Stmt *body = emit_rows(&w);
+    if (w.undecided)
+        return NULL;
+    w.nest.body = w.block && w.blocks_outside ? around_blocks(&w, body) : body;
+    w.nest.n -= w.row ? 3 : 2;
+    return nest_rebuild(w.k, &w.nest);
 }
 
 static Stmt *tile_windows(Kernel *k, const TargetInfo *target, Stmt *list, bool *changed)
@@ -474,17 +534,11 @@ static Stmt *tile_windows(Kernel *k, const TargetInfo *target, Stmt *list, bool 
         next = s->next;
         s->next = NULL;
         if (s->kind == LS_FOR && find_window(k, s, &w)) {
-            choose_tile(&w, target);
-            w.rolled = !stmts_each_expr(w.fold->next, is_short, map_create(k->arena));
-            Stmt *body = emit_rows(&w);
-            if (w.block && w.blocks_outside)
-                body = around_blocks(&w, body);
-            if (!w.undecided) {
-                w.nest.n -= w.row ? 3 : 2;
-                w.nest.body = body;
-                s = nest_rebuild(k, &w.nest);
-                *changed = true;
-            }
+            Window split = w;
+            Stmt *tiled = split_dilated(&split) ? tile_window(split, target) : NULL;
+            tiled = tiled ? tiled : tile_window(w, target);
+            *changed |= tiled != NULL;
+            s = tiled ? tiled : s;
         } else if (s->kind == LS_FOR) {
             s->u.loop.body = tile_windows(k, target, s->u.loop.body, changed);
         }

@@ -138,15 +138,24 @@ static uint32_t count_kind(const Stmt *list, StmtKind kind)
     return n;
 }
 
+static uint32_t count_phases(const Stmt *list)
+{
+    uint32_t n = 0;
+    for (const Stmt *s = list; s; s = s->next)
+        if (s->kind == LS_FOR)
+            n += !strncmp(s->u.loop.iter->name, "phase", 5) + count_phases(s->u.loop.body);
+    return n;
+}
+
 /* Convolutions of few channels a group run along the channels of all groups: of the net's six only those with one group are register
  * tiles, and no chain is left as a fold. Nor is one of a dilated
- * convolution. */
+ * convolution, which becomes several plain ones along axes whose size its dilation divides: 20 by 4, 12 and 10 by 4 / 2. */
 static void small_groups(void **state)
 {
     static const struct {
         const char *name;
-        uint32_t with_tiles;
-    } nets[] = {{"groups", 2}, {"dilated", 1}};
+        uint32_t with_tiles, phases;
+    } nets[] = {{"groups", 2, 0}, {"dilated", 1, 3}};
     (void)state;
     for (size_t which = 0; which < IG_COUNT(nets); which++) {
         Context *ctx = ctx_create(NULL);
@@ -156,13 +165,15 @@ static void small_groups(void **state)
         unit.schedule = sched_create(ctx, net.module, net.func);
         run(ctx, &unit, sched_pass_defs,
             (const char *[]){"fuse", "layout", "views", "lower", "phases", "groups", "pack", "tensorize", "vectorize", "window"}, 10);
-        uint32_t with_tiles = 0;
+        uint32_t with_tiles = 0, phases = 0;
         for (uint32_t i = 0; i < unit.schedule->groups.len; i++) {
             const Stmt *body = unit.schedule->groups.data[i]->kernel->body;
             with_tiles += count_kind(body, LS_MMA) > 0;
+            phases += count_phases(body);
             assert_int_equal(count_kind(body, LS_FOLD), 0);
         }
         assert_int_equal(with_tiles, nets[which].with_tiles);
+        assert_int_equal(phases, nets[which].phases);
         sched_destroy(unit.schedule);
         ctx_destroy(ctx);
     }
