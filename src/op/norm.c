@@ -98,8 +98,17 @@ BODY(logsumexp)
 
 /* ---- softmax ---------------------------------------------------------------------------------------------------- */
 
-/* m = max, e = exp(x - m), s = sum(e), y = e * (1/s), or e / s where the graph divided. guard_empty_rows: a row of -inf
- * only (all keys masked) gives zeros instead of NaN, as ONNX Attention-23 wants. */
+/* exp(d), and +0 where that would be subnormal (decision 010): exp(-87) = 2^-125.5, exp(-708) = 2^-1021.4. NaN is not below. */
+static Val *weight_of(Builder *b, Val *d)
+{
+    if (!d)
+        return NULL;
+    Val *below = op_binary(b, OP_lt, d, op_like(b, d, d->type->dtype == DT_F64 ? -708 : -87));
+    return op_unary(b, OP_exp, op_select(b, below, op_like(b, d, -__builtin_inf()), d));
+}
+
+/* m = max, e = exp(x - m), s = sum(e), y = e * (1/s), or e / s where the graph divided; e is never subnormal. guard_empty_rows:
+ * a row of -inf only (all keys masked) gives zeros instead of NaN, as ONNX Attention-23 wants. */
 Val *part_softmax(Builder *b, Val *x, const int64_t *axes, uint32_t n_axes, bool by_division, bool guard_empty_rows)
 {
     Val *max = op_unary(b, OP_stop_gradient, op_reduce(b, x, "max", axes, n_axes));
@@ -110,7 +119,7 @@ Val *part_softmax(Builder *b, Val *x, const int64_t *axes, uint32_t n_axes, bool
         Val *none = op_binary(b, OP_eq, max, lowest);
         max = op_select(b, none, op_like(b, max, 0), max);
     }
-    Val *e = op_unary(b, OP_exp, sub(b, x, max));
+    Val *e = weight_of(b, sub(b, x, max));
     Val *sum = op_reduce(b, e, "sum", axes, n_axes);
     if (!sum)
         return NULL;

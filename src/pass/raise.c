@@ -4,7 +4,8 @@
  * overrides see them. The pattern of a composite is its own body (ir.md, composite rule 3): built on the candidate's types and
  * matched by graph isomorphism, operands of commutative ops in either order, inner values used once and no outputs. A match is
  * therefore equal in bits by construction. An attribute that the candidate decides (epsilon) is built as a sentinel number and
- * read off the constant that stands in its place. stop_gradient changes no value and may be absent in the candidate.
+ * read off the constant that stands in its place. stop_gradient changes no value and may be absent in the candidate. A softmax that
+ * an exporter wrote out is no match: its small weights are subnormal, the composite's are 0 (decision 010).
  */
 #include "pass/pass.h"
 

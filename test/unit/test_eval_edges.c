@@ -31,6 +31,13 @@ static const Row rows[] = {
     {OP_reduce, "axes=0 kind=max", {"f32[2]"}, {"-0 -0"}, "0", 0}, {OP_reduce, "axes=0 kind=min", {"f32[2]"}, {"-0 0"}, "0", 0},
     {OP_reduce_window, WINDOW "kind=max", {"f32[1,1,4]"}, {"-1 nan 3 -5"}, "nan nan nan 3", 0},
     {OP_softmax, "axes=0 norm=mul", {"f32[3]"}, {"1 nan 2"}, "nan nan nan", 0},
+    {OP_softmax, "axes=0 norm=mul", {"f32[4]"}, {"0 -87.01 -103 -inf"}, "1 0 0 0", 0}, /* never subnormal: decision 010 */
+    {OP_softmax, "axes=0 norm=div", {"f32[2]"}, {"-87 0"}, "1.6458115e-38 1", 0},
+    {OP_softmax, "axes=0 norm=mul", {"f32[2]"}, {"-inf -inf"}, "nan nan", 0},
+    {OP_softmax, "axes=0 norm=mul", {"f32[3]"}, {"-100 nan 0"}, "nan nan nan", 0},
+    {OP_softmax, "axes=0 norm=mul", {"bf16[2]"}, {"0 -88"}, "1 0", 0},
+    {OP_softmax, "axes=0 norm=mul", {"f64[2]"}, {"0 -709"}, "1 0", 0},
+    {OP_exp, "", {"f32[1]"}, {"-90"}, "8.19401e-40", 0},
     {OP_argreduce, "axis=0 kind=max last=0", {"f32[5]"}, {"1 nan 9 nan 9"}, "1", 0},
     {OP_argreduce, "axis=0 kind=min last=1", {"f32[5]"}, {"1 -9 nan nan -9"}, "2", 0},
     {OP_neg, "", {"f32[3]"}, {"0 -0 1"}, "-0 0 -1", 0}, {OP_abs, "", {"f32[3]"}, {"-0 -2 nan"}, "0 2 nan", 0},
