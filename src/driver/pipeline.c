@@ -5,7 +5,7 @@
  *            tensor IR                                   schedule             loops
  *  -O0    inline expand dce                            lower                                                    plan
  *  -O1    inline fold simplify cse expand fold dce     fuse lower           phases groups pack tensorize vectorize window  plan
- *  -O2    + raise; simplify, cse again, narrow         + layout views       + parallel
+ *  -O2    + raise; rejoin, simplify, cse, narrow       + layout views       + parallel
  *  eager  as -O1, but fuse makes a kernel of each source node; parallel as at -O2; nothing shares a place
  */
 #include "driver/driver.h"
@@ -13,7 +13,7 @@
 static const char *const tensor_o0[] = {"inline", "expand", "dce", NULL};
 static const char *const tensor_o1[] = {"inline", "fold", "simplify", "cse", "expand", "fold", "dce", NULL};
 static const char *const tensor_o2[] = {"inline", "fold", "simplify", "cse", "raise", "expand",
-                                        "fold",   "simplify", "cse", /* bodies share subexpressions with their surroundings */
+                                        "fold",   "rejoin", "simplify", "cse", /* bodies share subexpressions with their surroundings */
                                         "narrow", "dce", NULL};
 static const char *const sched_o0[] = {"lower", "plan", NULL};
 static const char *const sched_o1[] = {"fuse", "lower", "phases", "groups", "pack", "tensorize", "vectorize", "window", "plan", NULL};

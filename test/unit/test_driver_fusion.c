@@ -151,6 +151,18 @@ static void exported_attention(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* As shifted windows of a batch of two are written: a mask for each window, added in between reshapes. */
+static void masked_windows(Net *n)
+{
+    Val *q = net_input(n, "q", DT_F32, DIMS(8, 3, 19, 16)), *k = net_input(n, "k", DT_F32, DIMS(8, 3, 16, 19));
+    Val *v = net_input(n, "v", DT_F32, DIMS(8, 3, 19, 16)), *mask = net_input(n, "mask", DT_F32, DIMS(1, 4, 1, 19, 19));
+    Val *s = op_matmul(&n->b, q, k), *split = op_reshape_s64(&n->b, s, 5, (int64_t[]){2, 4, 3, 19, 19});
+    s = op_reshape(&n->b, op_binary(&n->b, OP_add, split, mask), 4, s->type->dim);
+    AttrVal attrs[] = {attr_ints((int64_t[]){3}, 1), attr_str(n->ctx, "mul")};
+    Val *y = op_matmul(&n->b, op_emit(&n->b, OP_softmax, &s, 1, attrs, 2), v);
+    net_outputs(n, 1, &y);
+}
+
 /* Equal code over other weights. */
 static void two_layers(Net *n)
 {
@@ -275,6 +287,7 @@ static const Pinned pinned[] = {
     {{"exported attention", exported_attention}, 1, 1},
     {{"one query", one_query}, 1, 1},
     {{"long attention", long_attention}, 1, 1},
+    {{"masked windows", masked_windows}, 1, 1},
     {{"transposed weight", transposed_weight}, 1, 1},
     {{"two layers", two_layers}, 2, 1},
     {{"not alike", not_alike}, 2, 2},

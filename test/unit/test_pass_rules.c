@@ -54,6 +54,11 @@ typedef struct Rule {
     " %a = slice %d {start=[0,0], size=[4," size0 "], step=[1,1]} : f32[4," size0 "]\n"                                 \
     " %b = slice %d {start=[0," start1 "], size=[4," size1 "], step=[1,1]} : f32[4," size1 "]\n"
 
+#define SPLIT(mask, after)                                                                                             \
+    "entry func @main(" X ", %m : f32[" mask "] \"m\") -> (\"y\") {\n %s = exp %x : f32[4,6]\n"                         \
+    " %a = reshape %s {shape=[2,2,6]} : f32[2,2,6]\n %b = add %a, %m : f32[2,2,6]\n %c = neg %b : f32[2,2,6]\n"       \
+    " %y = reshape %c {shape=[" after "]} : f32[" after "]\n"
+
 static const Rule rules[] = {
     /* -- narrow: slices that meet elementwise have products of their own */
     {"narrow", "gated unit", SLICES("2", "2", "2") " %s = sigmoid %a : f32[4,2]\n %y = mul %s, %b : f32[4,2]\n yield %y\n}",
@@ -190,6 +195,15 @@ static const Rule rules[] = {
      " %a = if %c, %c : bool[] { (%d : bool[]) %b = if %d, %d : bool[] { (%e : bool[]) check %e {code=3}\n yield %e } { (%e : bool[]) yield %e }\n"
      "  yield %d } { (%d : bool[]) yield %d }\n %y = abs %x : f32[4,6]\n yield %y\n}",
      "if abs"},
+    /* -- rejoin: between a reshape and the one that undoes it */
+    {"rejoin+simplify", "a mask for each second row", SPLIT("1,2,6", "4,6") " yield %y\n}", "exp broadcast reshape add neg"},
+    {"rejoin+simplify", "a column for each first row", SPLIT("2,1,1", "4,6") " yield %y\n}", "exp broadcast reshape add neg"},
+    {"rejoin+simplify", "a row for all", SPLIT("1,1,6", "4,6") " yield %y\n}", "exp reshape add neg"},
+    {"rejoin", "another shape than before", SPLIT("1,2,6", "6,4") " yield %y\n}", "exp reshape add neg reshape"},
+    {"rejoin", "another value of its size meets it", SPLIT("2,2,6", "4,6") " yield %y\n}", "exp reshape add neg reshape"},
+    {"rejoin", "somebody else reads it between",
+     SPLIT("1,2,6", "4,6") " %t = abs %b : f32[2,2,6]\n %u = reshape %t {shape=[4,6]} : f32[4,6]\n %v = add %y, %u : f32[4,6]\n yield %v\n}",
+     "exp reshape add neg reshape abs reshape add"},
     /* -- raise: bodies are found, near misses are not */
     {"raise", "log-softmax", SOFTMAX " %l = log %s : f32[4,1]\n %o = sub %d, %l : f32[4,6]\n yield %o\n}", "log_softmax"},
     {"raise", "softmax that keeps subnormal weights", SOFTMAX " %o = div %e, %s : f32[4,6]\n yield %o\n}", "reduce sub exp reduce div"},
