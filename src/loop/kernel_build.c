@@ -589,6 +589,7 @@ static Stmt *copy_stmt(Copier *c, const Stmt *stmt)
         s->u.mma.a = copy_expr(c, s->u.mma.a);
         s->u.mma.b = copy_expr(c, s->u.mma.b);
         s->u.mma.col_limit = copy_expr(c, s->u.mma.col_limit);
+        s->u.mma.ahead = copy_expr(c, s->u.mma.ahead);
         break;
     case LS_PUT:
         s->u.put.tile = copy_var(c, s->u.put.tile);

@@ -514,6 +514,8 @@ static const char *mma_fault(const Checker *c, const Stmt *s)
         return "a tile accumulates in f32, f64 or integers";
     if (!widens(s->u.mma.a->dtype, t) || !widens(s->u.mma.b->dtype, t))
         return "an operand cannot be widened to the tile's element type";
+    if (s->u.mma.ahead && (s->u.mma.b->kind != LX_LOAD || s->u.mma.n_ahead < 1))
+        return "what is read ahead is at least one element of the buffer that operand b loads from";
     return c->vec ? "a tile inside a vec loop" : NULL;
 }
 
@@ -530,6 +532,7 @@ static void check_mma(Checker *c, const Stmt *s)
     if (why)
         c->fine = diag_report(c->k->ctx, c->k->loc, DIAG_loop_mma, c->k->name, s->u.mma.tile->name, why);
     check_expr(c, s->u.mma.col_limit, WANT_INDEX);
+    check_expr(c, s->u.mma.ahead, WANT_INDEX);
     bind_axes(c, s->u.mma.axis, s->u.mma.n_axes);
     bind_axis(c, s->u.mma.row, s->u.mma.rows, NULL);
     check_expr(c, s->u.mma.guard, WANT_PRED);

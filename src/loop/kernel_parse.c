@@ -693,7 +693,12 @@ static Stmt *read_mma(Reader *r)
         return NULL;
     if (take_word(r, "cols") && !(s->u.mma.col_limit = need_index(r, read_expr(r))))
         return NULL;
-    return read_operands(r, &s->u.mma.a, &s->u.mma.b, true) ? s : NULL;
+    if (!read_operands(r, &s->u.mma.a, &s->u.mma.b, true))
+        return NULL;
+    if (take_word(r, "ahead") &&
+        (!(s->u.mma.ahead = need_index(r, read_expr(r))) || !need_punct(r, ",") || !need_s64(r, &s->u.mma.n_ahead)))
+        return NULL;
+    return s;
 }
 
 static Stmt *read_put(Reader *r)

@@ -350,7 +350,7 @@ static void put_fold(Printer *p, const Stmt *s)
 
 static void put_mma(Printer *p, const Stmt *s)
 {
-    begin(p, (const Expr *[]){s->u.mma.guard, s->u.mma.col_limit, s->u.mma.a, s->u.mma.b}, 4);
+    begin(p, (const Expr *[]){s->u.mma.guard, s->u.mma.col_limit, s->u.mma.a, s->u.mma.b, s->u.mma.ahead}, 5);
     text_add(p->text, "mma ");
     put_tile(p, s->u.mma.tile, s->u.mma.row, s->u.mma.rows, s->u.mma.col, s->u.mma.cols);
     text_addf(p->text, " = dot %lld", (long long)s->u.mma.kb);
@@ -359,6 +359,10 @@ static void put_mma(Printer *p, const Stmt *s)
     put_optional(p, "cols", s->u.mma.col_limit);
     text_add(p->text, " : ");
     exprs(p, (const Expr *[]){s->u.mma.a, s->u.mma.b}, 2);
+    if (s->u.mma.ahead) {
+        put_optional(p, "ahead", s->u.mma.ahead);
+        text_addf(p->text, ", %lld", (long long)s->u.mma.n_ahead);
+    }
 }
 
 static void put_put(Printer *p, const Stmt *s)
@@ -514,6 +518,7 @@ static void use_list(Used *u, const Stmt *s)
             use_axes(u, s->u.mma.axis, s->u.mma.n_axes);
             use_expr(u, s->u.mma.guard);
             use_expr(u, s->u.mma.col_limit);
+            use_expr(u, s->u.mma.ahead);
             use_expr(u, s->u.mma.a);
             use_expr(u, s->u.mma.b);
             break;

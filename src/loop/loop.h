@@ -188,6 +188,10 @@ struct Stmt {
             const Expr *guard;
             const Expr *a, *b;
             const Expr *col_limit; /* NULL, or columns >= this are absent: b is not read there */
+            /* NULL, or b is a load, and elements [ahead, ahead + n_ahead) of its buffer's memory are read soon: a hint, which may point
+             * anywhere. */
+            const Expr *ahead;
+            int64_t n_ahead;
         } mma;
         /* for m, n of the tile: store value (which may use LX_VAR tile, row and col). Columns >= col_limit and rows >= row_limit
          * are not stored. */

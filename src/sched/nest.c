@@ -73,7 +73,8 @@ static bool visit_stmt(const Stmt *s, ExprFn *visit, void *user)
                visit_if(s->u.fold.b, visit, user) && visit_if(s->u.fold.guard, visit, user);
     case LS_MMA:
         return visit_axes(s->u.mma.axis, s->u.mma.n_axes, visit, user) && visit(user, s->u.mma.a) &&
-               visit(user, s->u.mma.b) && visit_if(s->u.mma.guard, visit, user) && visit_if(s->u.mma.col_limit, visit, user);
+               visit(user, s->u.mma.b) && visit_if(s->u.mma.guard, visit, user) && visit_if(s->u.mma.col_limit, visit, user) &&
+               visit_if(s->u.mma.ahead, visit, user);
     case LS_PUT:
         return visit_index(s->u.put.index, s->u.put.n_index, visit, user) && visit(user, s->u.put.value) &&
                visit_if(s->u.put.col_limit, visit, user) && visit_if(s->u.put.row_limit, visit, user);

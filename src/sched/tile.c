@@ -26,145 +26,7 @@
  */
 #include "sched/tile.h"
 
-enum { MAX_RUNS = 10, ATTENTION_ROWS = 16, MIN_ROWS_TO_PACK = 4 };
-
-/* ---- finding contractions ------------------------------------------------------------------------------------------------ */
-
-static bool is_plain_load(const Expr *e) { return e && e->kind == LX_LOAD && e->n_args == e->u.buf->rank && e->dtype == DT_F32; }
-
-/* b's step from one column to the next, 1 for packed panels (col/16, .., col%16), 0 if not linear. */
-static int64_t stride_along(Kernel *k, const Expr *load, const Iter *iter)
-{
-    int64_t coef;
-    const Buf *buf = load->u.buf;
-    if (lx_linear(k, lx_offset(k, buf, load->arg), iter, &coef, NULL))
-        return coef;
-    const Expr *last = load->arg[buf->rank - 1];
-    return last == lx_mod(k, lx_iter(k, iter), LOOP_LANES) && buf->pack ? 1 : 0;
-}
-
-/* only: the column loop to use, NULL: any. */
-static bool try_columns(Contraction *c, const LoopStack *stack, const Stmt *only, const Expr *a, const Expr *b, int *best)
-{
-    bool is_load = is_plain_load(b), is_weight = is_load && b->u.buf->space == BUF_WEIGHT;
-    bool found = false;
-    const Expr *guard = c->fold->u.fold.guard;
-    for (uint32_t i = 0; i < stack->n; i++) {
-        Stmt *loop = stack->loop[i];
-        const Iter *iter = loop->u.loop.iter;
-        const Expr *size = loop_size(loop);
-        if ((only && loop != only) || lx_uses_iter(a, iter) || !lx_uses_iter(b, iter) || (guard && lx_uses_iter(guard, iter)) ||
-            !size || size->hi < 2)
-            continue;
-        int64_t extent = size->hi;
-        int64_t stride = is_load ? stride_along(c->k, b, iter) : 0;
-        int score = (is_weight ? 8 : 0) + (stride == 1 ? 4 : stride != 0) + (extent >= LOOP_LANES ? 2 : 0) + (i + 1 == stack->n);
-        if ((is_load && stride == 0) || score <= *best)
-            continue;
-        *best = score;
-        c->a = a;
-        c->b = b;
-        c->col = loop;
-        c->n_cols = extent;
-        c->col_size = size;
-        c->col_stride = stride;
-        found = true;
-    }
-    return found;
-}
-
-static void choose_row(Contraction *c, const LoopStack *stack)
-{
-    c->row = NULL;
-    c->n_rows = 1;
-    c->row_size = lx_int(c->k, 1);
-    c->n_outer = 0;
-    for (uint32_t i = stack->n; i-- > 0;) {
-        Stmt *loop = stack->loop[i];
-        const Iter *iter = loop->u.loop.iter;
-        const Expr *size = loop_size(loop);
-        if (loop == c->col || c->row || lx_uses_iter(c->b, iter) || !lx_uses_iter(c->a, iter) || !size ||
-            (is_plain_load(c->a) && stride_along(c->k, c->a, iter) == 0))
-            continue;
-        c->row = loop;
-        c->n_rows = size->hi;
-        c->row_size = size;
-    }
-    for (uint32_t i = 0; i < stack->n; i++)
-        if (stack->loop[i] != c->col && stack->loop[i] != c->row) {
-            c->b_uses[c->n_outer] = lx_uses_iter(c->b, stack->loop[i]->u.loop.iter);
-            c->outer[c->n_outer++] = stack->loop[i];
-        }
-}
-
-/* An f32 chain that has at least one position. */
-static bool is_f32_chain(Kernel *k, const Stmt *s)
-{
-    for (uint32_t i = 0; i < s->u.fold.n_axes; i++)
-        if (axis_end(k, &s->u.fold.axis[i])->lo < 1)
-            return false;
-    return s->u.fold.kind == FOLD_DOT && s->u.fold.form == FORM_CHAIN && s->u.fold.var->dtype == DT_F32 &&
-           s->u.fold.a->dtype == DT_F32 && s->u.fold.b->dtype == DT_F32;
-}
-
-/* The operands and loops of one fold. */
-static bool take_fold(Contraction *c, Stmt *fold, const LoopStack *stack, const Stmt *col, bool any_operand)
-{
-    int best = -1;
-    c->fold = fold;
-    if (!is_f32_chain(c->k, fold) || (!any_operand && (!is_plain_load(fold->u.fold.a) || !is_plain_load(fold->u.fold.b))))
-        return false;
-    try_columns(c, stack, col, fold->u.fold.a, fold->u.fold.b, &best);
-    try_columns(c, stack, col, fold->u.fold.b, fold->u.fold.a, &best);
-    if (!c->col)
-        return false;
-    choose_row(c, stack);
-    /* packing activations pays only if several rows read the packed panel */
-    bool is_weight = is_plain_load(c->b) && c->b->u.buf->space == BUF_WEIGHT;
-    return c->col_stride == 1 || is_weight || (c->n_rows >= MIN_ROWS_TO_PACK && c->n_cols >= LOOP_LANES / 2);
-}
-
-/* A sibling's second operand is a constant, packed or to be packed, with the loops of c. */
-static bool take_sibling(Contraction *c, Stmt *fold, const LoopStack *stack)
-{
-    Contraction s = {.k = c->k};
-    if (!take_fold(&s, fold, stack, c->col, false) || s.row != c->row || s.b->u.buf->space != BUF_WEIGHT || fold->u.fold.guard)
-        return false;
-    for (uint32_t i = 0; i < c->n_outer; i++)
-        if (s.b_uses[i] != c->b_uses[i])
-            return false;
-    c->sibling[c->n_siblings++] = arena_copy(c->k->arena, &s, sizeof s);
-    return true;
-}
-
-bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c)
-{
-    *c = (Contraction){.k = k};
-    Stmt *fold[MAX_SIBLINGS + 1];
-    uint32_t n = 0;
-    for (Stmt *s = list; s; s = s->next) {
-        if (s->kind == LS_FOLD && !c->after && n <= MAX_SIBLINGS)
-            fold[n++] = s;
-        else if ((s->kind == LS_LET || s->kind == LS_STORE) && n)
-            c->after = c->after ? c->after : s;
-        else
-            return false;
-    }
-    if (n == 0 || !take_fold(c, fold[n - 1], stack, NULL, any_operand && n == 1))
-        return false;
-    for (uint32_t i = 0; i + 1 < n; i++)
-        if (!take_sibling(c, fold[i], stack))
-            return false;
-    return true;
-}
-
-static double chain_length(const Stmt *fold)
-{
-    double k = 1;
-    for (uint32_t i = 0; i < fold->u.fold.n_axes; i++)
-        k *= (double)fold->u.fold.axis[i].extent;
-    return k;
-}
+enum { MAX_RUNS = 10, ATTENTION_ROWS = 16 };
 
 /* ---- emitting one register tile --------------------------------------------------------------------------------------------- */
 
@@ -239,6 +101,9 @@ typedef struct Panel {
     const Expr *col0;
     int64_t cols;
     const Expr *limit; /* columns from col0 that exist; NULL: all */
+    /* What its row tiles read ahead of the next panel, each a share of so many elements of it; 0: nothing */
+    int64_t share, tile_rows;
+    const Expr *tiles_before; /* of the loops around the rows */
 } Panel;
 
 /* A register tile: rows from row0, row_limit of which exist (NULL: all; the others read what the last one does), of a panel. */
@@ -249,6 +114,22 @@ typedef struct TilePlace {
     const Panel *panel;
     const Iter *r, *n; /* iterators over its rows and columns */
 } TilePlace;
+
+/* The next panel of constants, which comes from far away, is read ahead by all row tiles of this one: the first would wait for it. */
+static void set_ahead(const Contraction *c, const TilePlace *at, Stmt *mma)
+{
+    Kernel *k = c->k;
+    const Panel *p = at->panel;
+    if (p->share == 0)
+        return;
+    const Expr *from = lx_offset(k, c->b->u.buf, c->b->arg);
+    for (uint32_t i = 0; i < c->fold->u.fold.n_axes; i++)
+        from = lx_replace_iter(k, from, c->fold->u.fold.axis[i].iter, lx_int(k, 0));
+    from = lx_replace_iter(k, from, c->col->u.loop.iter, lx_add(k, p->col0, lx_int(k, p->cols)));
+    const Expr *tile = lx_add(k, p->tiles_before, lx_div(k, at->row0, p->tile_rows));
+    mma->u.mma.ahead = lx_add(k, from, lx_mul(k, tile, p->share));
+    mma->u.mma.n_ahead = p->share;
+}
 
 static Stmt *emit_mma(const Contraction *c, const TilePlace *at, TileSubst *t)
 {
@@ -272,6 +153,7 @@ static Stmt *emit_mma(const Contraction *c, const TilePlace *at, TileSubst *t)
     mma->u.mma.a = apply(t, c->a);
     t->row_value = row;
     mma->u.mma.b = apply(t, c->b);
+    set_ahead(c, at, mma);
     const Expr *limit = at->panel->limit;
     mma->u.mma.col_limit = c->packed && limit && !lx_is_int(limit, NULL) ? NULL : limit;
     return mma;
@@ -560,10 +442,38 @@ static Stmt *restrict_columns(Kernel *k, const Stmt *list, int64_t n_cols, const
     return result;
 }
 
-static Stmt *panel_body(const PanelBody *pb, const Panel *p)
+/* Constants of panels that lie one behind the other. */
+static void plan_ahead(const PanelBody *pb, Panel *p)
+{
+    const Contraction *c = pb->c;
+    int64_t tiles = 1, extent, rows = (c->n_rows + pb->shape.rows - 1) / pb->shape.rows;
+    const Buf *buf = c->b->kind == LX_LOAD ? c->b->u.buf : NULL;
+    if (!buf || buf->space != BUF_WEIGHT || !buf->pack || pb->row_tile || c->n_cols <= p->cols || !lx_is_int(c->row_size, NULL) ||
+        c->b->arg[buf->rank - 1] != lx_mod(c->k, lx_iter(c->k, c->col->u.loop.iter), LOOP_LANES))
+        return;
+    p->tiles_before = lx_int(c->k, 0);
+    for (uint32_t i = 0; i < c->n_outer; i++) {
+        if (c->b_uses[i])
+            continue;
+        if (!loop_extent(c->outer[i], &extent))
+            return;
+        p->tiles_before = lx_add(c->k, lx_mul(c->k, p->tiles_before, extent), lx_iter(c->k, c->outer[i]->u.loop.iter));
+        tiles *= extent;
+    }
+    p->tiles_before = lx_mul(c->k, p->tiles_before, rows);
+    tiles *= rows;
+    if (tiles == 1)
+        return;
+    p->tile_rows = pb->shape.rows;
+    p->share = ((int64_t)chain_length(c->fold) * p->cols / LOOP_LANES + tiles - 1) / tiles * LOOP_LANES;
+}
+
+static Stmt *panel_body(const PanelBody *pb, const Panel *panel)
 {
     const Contraction *c = pb->c;
     Stmt *body = NULL;
+    Panel with_ahead = *panel, *p = &with_ahead;
+    plan_ahead(pb, p);
     if (pb->batch)
         pb->row_tile->col0 = p->col0;
     emit_rows(c, pb->shape.rows, p, pb->row_tile, &body);
@@ -590,7 +500,8 @@ static Stmt *emit_sized_panels(const PanelBody *pb, int64_t width)
     const Expr *col0 = lx_mul(k, lx_iter(k, pi), width), *left = lx_sub(k, n, col0);
     const Expr *at = lx_add(k, col0, lx_mul(k, lx_iter(k, vi), LOOP_LANES));
     const Expr *vectors = lx_min(k, round_up(k, left, LOOP_LANES), lx_int(k, width / LOOP_LANES));
-    Stmt *whole = panel_body(pb, &(Panel){col0, width, NULL}), *part = panel_body(pb, &(Panel){at, LOOP_LANES, lx_sub(k, n, at)});
+    Stmt *whole = panel_body(pb, &(Panel){.col0 = col0, .cols = width});
+    Stmt *part = panel_body(pb, &(Panel){.col0 = at, .cols = LOOP_LANES, .limit = lx_sub(k, n, at)});
     part = ls_for(k, vi, lx_int(k, 0), vectors, 1, BIND_SEQ, part);
     return ls_for(k, pi, lx_int(k, 0), panels, 1, BIND_SEQ, ls_if(k, lx_le(k, lx_int(k, width), left), whole, part));
 }
@@ -606,14 +517,14 @@ static Stmt *emit_panels(const PanelBody *pb)
     if (!lx_is_int(c->col_size, NULL))
         return emit_sized_panels(pb, width);
     if (full + (rest > 0) == 1) {
-        Panel only = {lx_int(k, 0), full ? width : rest_cols, full ? NULL : limit};
+        Panel only = {.col0 = lx_int(k, 0), .cols = full ? width : rest_cols, .limit = full ? NULL : limit};
         return panel_body(pb, &only);
     }
     const Iter *pi = kernel_iter(k, "p", 0, full - 1 + (rest > 0));
     const Expr *col0 = lx_mul(k, lx_iter(k, pi), width);
-    Stmt *body = panel_body(pb, &(Panel){col0, width, NULL});
+    Stmt *body = panel_body(pb, &(Panel){.col0 = col0, .cols = width});
     if (rest) {
-        Stmt *last = panel_body(pb, &(Panel){col0, rest_cols, limit});
+        Stmt *last = panel_body(pb, &(Panel){.col0 = col0, .cols = rest_cols, .limit = limit});
         body = ls_if(k, lx_lt(k, lx_iter(k, pi), lx_int(k, full)), body, last);
     }
     return ls_for(k, pi, lx_int(k, 0), lx_int(k, full + (rest > 0)), 1, BIND_SEQ, body);
@@ -706,14 +617,6 @@ static bool is_worth_packing(const Contraction *c, int64_t n_rows)
 }
 
 /* ---- (A) ---------------------------------------------------------------------------------------------------------------------------- */
-
-bool contraction_find_in_nest(Kernel *k, const Nest *nest, Contraction *c)
-{
-    LoopStack stack = {.n = nest->n};
-    for (uint32_t i = 0; i < nest->n; i++)
-        stack.loop[i] = nest->loop[i];
-    return contraction_find(k, nest->body, &stack, false, c);
-}
 
 static bool tensorize_nest(Kernel *k, const TargetInfo *target)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Contractions inside a kernel body, as pack and tensorize see them. Private to sched/. */
+ * Contractions inside a kernel body, as pack and tensorize see them (contraction.c). Private to sched/. */
 #ifndef IGATA_TILE_H
 #define IGATA_TILE_H
 
@@ -10,7 +10,7 @@ typedef struct LoopStack { /* loops around a statement list, outermost first */
     Stmt *loop[NEST_MAX_LOOPS];
 } LoopStack;
 
-enum { MAX_SIBLINGS = 3 };
+enum { MAX_SIBLINGS = 3, MIN_ROWS_TO_PACK = 4 /* that make packing a local operand worth it */ };
 
 /* An f32 chain fold with its stores in one statement list: tile[row][col] += a(row, k) * b(k, col). Folds before it over the same
  * rows and columns (a gated unit's other products) are its siblings: one panel of each b, then the stores, which read them all. */
@@ -35,6 +35,8 @@ typedef struct Contraction {
  * may be expressions, which the caller will stage; else they are plain loads. */
 bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
 bool contraction_find_in_nest(Kernel *k, const Nest *nest, Contraction *c); /* its body, with operands that are plain loads */
+bool is_plain_load(const Expr *e); /* of f32, without a mask */
+double chain_length(const Stmt *fold); /* positions, at most */
 
 /* columns.c: products of single rows with columns that are contiguous along the reduction; true if there was one. */
 bool tensorize_columns(Kernel *k);

@@ -151,8 +151,8 @@ static void convolutions(void **state)
     finish(suite);
 }
 
-/* Whether the LLVM IR of a matmul over so many panels of 32 KB, each read by so many row tiles, prefetches. */
-static bool prefetches(const TargetInfo *target, int panels, int tiles)
+/* How many prefetches are in the LLVM IR of a matmul over so many panels of 32 KB, each read by so many row tiles. */
+static int prefetches(const TargetInfo *target, int panels, int tiles, const char *ahead)
 {
     char text[1024];
     Context *ctx = ctx_create(NULL);
@@ -160,14 +160,19 @@ static bool prefetches(const TargetInfo *target, int panels, int tiles)
                      "kernel \"m\" {\n  arg x: f32[%d, 512]\n  weight w: f32[%d, 512, 16]\n  arg y: f32[%d, %d] written\n"
                      "  iter p in [0, %d]\n  iter t in [0, %d]\n  iter r in [0, 3]\n  iter c in [0, 15]\n  iter k in [0, 511]\n"
                      "  var acc: f32\n  for p in 0 .. %d par {\n    for t in 0 .. %d {\n"
-                     "      mma acc[r: 4, c: 16] = dot 512 over (k: 512) : x[t*4 + r, k], w[p, k, c]\n"
+                     "      mma acc[r: 4, c: 16] = dot 512 over (k: 512) : x[t*4 + r, k], w[p, k, c] %s\n"
                      "      put acc[r: 4, c: 16] : y[t*4 + r, p*16 + c] = acc\n    }\n  }\n}\n",
-                     4 * tiles, panels, 4 * tiles, 16 * panels, panels - 1, tiles - 1, panels, tiles);
+                     4 * tiles, panels, 4 * tiles, 16 * panels, panels - 1, tiles - 1, panels, tiles, ahead);
     const Kernel *k = kernel_parse(ctx, ctx_arena(ctx), str_intern(ctx, "t"), text, (size_t)n);
     CgenOptions options = {.target = target, .opt_level = 2, .output = CGEN_LLVM_IR};
     Blob ir;
     assert_true(k && cgen_emit(ctx, ctx_arena(ctx), &options, &k, 1, &ir));
-    bool found = memmem(ir.data, ir.size, "call void @llvm.prefetch", 24) != NULL;
+    int found = 0;
+    const char *at = (const char *)ir.data, *end = at + ir.size;
+    while ((at = memmem(at, (size_t)(end - at), "call void @llvm.prefetch", 24))) {
+        found++;
+        at++;
+    }
     ctx_destroy(ctx);
     return found;
 }
@@ -177,10 +182,15 @@ static void streamed_constants(void **state)
     (void)state;
     for (const TargetInfo *t = cgen_targets(); t->triple; t++) {
         int beyond_l2 = (int)(t->l2_bytes >> 15) + 1;
-        assert_true(prefetches(t, beyond_l2, 1));
-        assert_true(prefetches(t, beyond_l2, 4));
-        assert_false(prefetches(t, beyond_l2, 100));
-        assert_false(prefetches(t, beyond_l2 - 1, 1));
+        assert_int_equal(prefetches(t, beyond_l2, 1, ""), 4); /* one for each of the positions of an iteration */
+        assert_int_equal(prefetches(t, beyond_l2, 4, ""), 4);
+        assert_int_equal(prefetches(t, beyond_l2, 100, ""), 0);
+        assert_int_equal(prefetches(t, beyond_l2 - 1, 1, ""), 0);
+        /* what the schedule says instead: 1024 or 512 lines over 128 iterations, 100 with some of them twice, or 2 before the first */
+        assert_int_equal(prefetches(t, beyond_l2, 4, "ahead p*8192 + 8192, 16384"), 8);
+        assert_int_equal(prefetches(t, 4, 4, "ahead p*8192 + t*2048 + 8192, 2048"), 1);
+        assert_int_equal(prefetches(t, 4, 100, "ahead p*8192 + t*96 + 8192, 1600"), 1);
+        assert_int_equal(prefetches(t, 4, 100, "ahead p*8192 + t*96 + 8192, 32"), 2);
     }
 }
 

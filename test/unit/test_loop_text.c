@@ -284,6 +284,9 @@ static const Bad refused[] = {
     {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) if (c < 3) : x[i], y[j] }"},
     {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) cols i : x[i], y[j] }"},
     {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], n[j] }"},
+    {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], y[j] ahead 8, 0 }"},
+    {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], f32(1) ahead 8, 4 }"},
+    {DIAG_loop_scope, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], y[j] ahead j, 4 }"},
     {DIAG_loop_mma, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], y[j] put v[i: 3, c: 16] : x[i] = v }"},
     {DIAG_loop_scope, HEAD "mma v[i: 2, c: 16] = dot 4 over (j: 8) : x[i], y[j] put v[i: 2, c: 16] rows c : x[i] = v }"},
 };

@@ -147,6 +147,77 @@ static uint32_t count_phases(const Stmt *list)
     return n;
 }
 
+typedef struct Ahead {
+    Kernel *k;
+    bool *covered; /* elements of the buffer */
+    const Buf *buf;
+} Ahead;
+
+/* Marks what the mma statements of the list read ahead, in every iteration of their loops. */
+static void mark_ahead(Ahead *a, Stmt *list)
+{
+    for (Stmt *s = list; s; s = s->next) {
+        int64_t lo, hi, from;
+        if (s->kind == LS_FOR) {
+            assert_true(lx_is_int(s->u.loop.lo, &lo) && lx_is_int(s->u.loop.hi, &hi));
+            for (; lo < hi; lo += s->u.loop.step)
+                mark_ahead(a, ls_replace_iter(a->k, s->u.loop.body, s->u.loop.iter, lx_int(a->k, lo)));
+        }
+        if (s->kind == LS_IF)
+            mark_ahead(a, lx_is_true(s->u.branch.cond) ? s->u.branch.then : s->u.branch.otherwise);
+        if (s->kind != LS_MMA || !s->u.mma.ahead || s->u.mma.b->u.buf != a->buf)
+            continue;
+        assert_true(lx_is_int(s->u.mma.ahead, &from) && from >= 0);
+        for (int64_t i = from; i < from + s->u.mma.n_ahead && i < a->buf->elements; i++)
+            a->covered[i] = true;
+    }
+}
+
+static const Stmt *find_ahead(const Stmt *list)
+{
+    const Stmt *found = NULL;
+    for (const Stmt *s = list; s && !found; s = s->next)
+        found = s->kind == LS_FOR                      ? find_ahead(s->u.loop.body)
+                : s->kind == LS_IF                     ? find_ahead(s->u.branch.then)
+                : s->kind == LS_MMA && s->u.mma.ahead ? s
+                                                       : NULL;
+    return found;
+}
+
+/* Constants of register tiles are read ahead by the row tiles of the panel before: all of them but those of the first panel. */
+static void panels_read_ahead(void **state)
+{
+    (void)state;
+    uint32_t found = 0;
+    for (const NetDef *def = net_defs; def->name; def++) {
+        Context *ctx = ctx_create(NULL);
+        Net net = net_make(ctx, def, 42);
+        Unit unit = {.module = net.module};
+        run(ctx, &unit, pass_defs, (const char *[]){"expand", "dce"}, 2);
+        unit.schedule = sched_create(ctx, net.module, net.func);
+        run(ctx, &unit, sched_pass_defs, (const char *[]){"fuse", "layout", "views", "lower", "phases", "groups", "pack", "tensorize"}, 8);
+        for (uint32_t i = 0; i < unit.schedule->groups.len; i++) {
+            Kernel *k = unit.schedule->groups.data[i]->kernel;
+            const Stmt *mma = find_ahead(k->body);
+            if (!mma)
+                continue;
+            const Buf *b = mma->u.mma.b->u.buf;
+            Ahead a = {k, ARENA_ARRAY(ctx_arena(ctx), bool, (size_t)b->elements), b};
+            mark_ahead(&a, k->body);
+            int64_t first = mma->u.mma.cols;
+            for (uint32_t j = 0; j < mma->u.mma.n_axes; j++)
+                first *= mma->u.mma.axis[j].extent;
+            assert_true(first < b->elements);
+            for (int64_t j = first; j < b->elements; j++)
+                assert_true(a.covered[j]);
+            found++;
+        }
+        sched_destroy(unit.schedule);
+        ctx_destroy(ctx);
+    }
+    assert_true(found >= 4);
+}
+
 /* Convolutions of few channels a group run along the channels of all groups: of the net's six only those with one group are register
  * tiles, and no chain is left as a fold. Nor is one of a dilated
  * convolution, which becomes several plain ones along axes whose size its dilation divides: 20 by 4, 12 and 10 by 4 / 2. */
@@ -212,6 +283,7 @@ int main(void)
                                        cmocka_unit_test(views),
                                        cmocka_unit_test(small_groups),
                                        cmocka_unit_test(read_through_transpose),
-                                       cmocka_unit_test(skinny_tiles)};
+                                       cmocka_unit_test(skinny_tiles),
+                                       cmocka_unit_test(panels_read_ahead)};
     return cmocka_run_group_tests_name("sched_verify", tests, NULL, NULL);
 }

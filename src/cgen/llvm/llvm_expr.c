@@ -333,6 +333,17 @@ static LLVMValueRef displace(Cg *cg, LLVMValueRef p, int64_t displacement)
     return displacement ? LLVMBuildGEP2(cg->b, cg->i8, p, &bytes, 1, "") : p;
 }
 
+void cg_prefetch(Cg *cg, const Buf *buf, const Expr *offset)
+{
+    enum { L2 = 2 };
+    int64_t displacement;
+    CgVal p = emit_address(cg, buf, offset, &displacement);
+    cg_place(cg, cg->top);
+    p.v = displace(cg, p.v, displacement);
+    LLVMValueRef args[] = {p.v, LLVMConstInt(cg->i32, 0, false), LLVMConstInt(cg->i32, L2, false), LLVMConstInt(cg->i32, 1, false)};
+    cg_intrinsic(cg, "llvm.prefetch", &cg->ptr, 1, args, 4);
+}
+
 /* ---- loads --------------------------------------------------------------------------------------------------------------- */
 
 static LLVMValueRef safe_memory(Cg *cg)

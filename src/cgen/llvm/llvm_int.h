@@ -143,6 +143,7 @@ LLVMValueRef cg_lanes(Cg *cg, const Expr *e);  /* with lanes, splat if need be *
 void cg_preset(Cg *cg, const Expr *e, CgVal val); /* what the expression is worth in the scope of its depth */
 CgVal cg_splat(Cg *cg, CgVal val, uint64_t key); /* key 0: not remembered */
 bool cg_has_lanes(Cg *cg, const Expr *e);
+void cg_prefetch(Cg *cg, const Buf *buf, const Expr *offset); /* the line of that element, which may not exist, into L2 */
 void cg_store(Cg *cg, Buf *buf, const Expr *const *index, CgVal value, LLVMValueRef mask);
 /* The mask "column 16*j + lane < limit" (limit NULL: none): NULL if all live; *none if no lane is. */
 LLVMValueRef cg_column_mask(Cg *cg, const Expr *limit, int64_t first, bool *none);

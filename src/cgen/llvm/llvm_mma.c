@@ -144,6 +144,44 @@ static void prefetch_ahead(Cg *cg, const Expr *b, LLVMValueRef load)
     cg_intrinsic(cg, "llvm.prefetch", &type, 1, args, 4);
 }
 
+enum { FEW_LINES = 4 };
+
+/* Elements of b in a cache line. */
+static int64_t line_of(const Stmt *s) { return 64 / (int64_t)cg_bytes(s->u.mma.b->u.buf->dtype); }
+
+/* `lines` prefetches from `at` in what the tile reads ahead, `step` elements apart. */
+static void prefetch_lines(Cg *cg, const Mma *m, const Expr *at, int64_t lines, int64_t step)
+{
+    const Stmt *s = m->s;
+    for (int64_t i = 0; i < lines && m->row0 == 0 && m->vec0 == 0; i++)
+        cg_prefetch(cg, s->u.mma.b->u.buf, lx_add(cg->k, lx_add(cg->k, s->u.mma.ahead, at), lx_int(cg->k, i * step)));
+}
+
+/* What the tile reads ahead, if that is little: at once. */
+static void read_ahead_at_once(Cg *cg, const Mma *m)
+{
+    int64_t lines = m->s->u.mma.ahead ? (m->s->u.mma.n_ahead + line_of(m->s) - 1) / line_of(m->s) : 0;
+    if (lines <= FEW_LINES)
+        prefetch_lines(cg, m, lx_int(cg->k, 0), lines, line_of(m->s));
+}
+
+/* If it is more: the share of this unit of positions, lines that are at most a line apart (or the same again). */
+static void read_ahead(Cg *cg, const Mma *m, const Nest *nest)
+{
+    const Expr *at = lx_int(cg->k, 0);
+    int64_t units = 1, line = line_of(m->s), n = m->s->u.mma.n_ahead;
+    if (!m->s->u.mma.ahead || n <= FEW_LINES * line || nest->axis[0].size)
+        return;
+    for (uint32_t i = 0; i < nest->n_axes; i++) {
+        bool last = i + 1 == nest->n_axes;
+        int64_t trips = last ? nest->axis[i].extent / nest->unit : nest->axis[i].extent;
+        at = lx_add(cg->k, lx_mul(cg->k, at, trips), lx_iter(cg->k, last ? nest->step : nest->axis[i].iter));
+        units *= trips;
+    }
+    int64_t lines = (n + units * line - 1) / (units * line), step = (n + units * lines - 1) / (units * lines);
+    prefetch_lines(cg, m, lx_mul(cg->k, at, lines * step), lines, step);
+}
+
 static void mma_body(Cg *cg, Nest *nest, int64_t count)
 {
     Mma *m = nest->user;
@@ -152,6 +190,8 @@ static void mma_body(Cg *cg, Nest *nest, int64_t count)
     bool any = false;
     for (int64_t row = 0; row < rows; row++)
         any |= !m->live[row] || !lx_is_false(m->live[row]);
+    if (any && count == nest->unit)
+        read_ahead(cg, m, nest);
     for (int64_t u = 0; any && u < count; u++) {
         LLVMValueRef b[MAX_TILE] = {0};
         for (int64_t j = 0; j < vecs; j++) {
@@ -160,7 +200,7 @@ static void mma_body(Cg *cg, Nest *nest, int64_t count)
             cg->mask = m->mask[m->vec0 + j];
             cg->mask_depth = cg->top;
             b[j] = cg_lanes(cg, m->b[u][j]);
-            if (rows > 1)
+            if (rows > 1 && !m->s->u.mma.ahead)
                 prefetch_ahead(cg, m->b[u][j], b[j]);
             cg_place(cg, cg->top);
             b[j] = cg_cast(cg, m->dtype, m->b[u][j]->dtype, b[j]);
@@ -333,6 +373,7 @@ static void mma_part(Cg *cg, Mma *m, int64_t block, bool empty, bool whole)
         m->blocked = cg_nest_positions(&nest, 0) > block;
         if (m->blocked)
             clear_totals(cg, m);
+        read_ahead_at_once(cg, m);
         NestBlocks blocks = {.block = block, .before = mma_before, .after = mma_after};
         cg_nest_run(cg, &nest, &blocks);
     }
