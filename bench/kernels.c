@@ -212,11 +212,12 @@ static Func *bind_weights(Module *module, Func *func)
 {
     Context *ctx = module->ctx;
     Func *bound = module_func(module, str_format(ctx, "%s_bound", func->name), true);
-    Val *args[16] = {func_param(bound, func->in_names[0], func->body->params.data[0]->type)};
     uint32_t n = (uint32_t)func->body->params.len;
+    Val **args = ARENA_ARRAY(ctx_arena(ctx), Val *, n);
+    args[0] = func_param(bound, func->in_names[0], func->body->params.data[0]->type);
     Loc loc = func->body->last->loc;
     Builder b = ir_at_end(bound->body, loc);
-    for (uint32_t i = 1; i < n && i < IG_COUNT(args); i++) {
+    for (uint32_t i = 1; i < n; i++) {
         const Type *type = func->body->params.data[i]->type;
         uint64_t bytes = 0;
         (void)type_bytes(type, &bytes);

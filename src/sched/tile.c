@@ -104,6 +104,8 @@ typedef struct Panel {
     /* What its row tiles read ahead of the next panel, each a share of so many elements of it; 0: nothing */
     int64_t share, tile_rows;
     const Expr *tiles_before; /* of the loops around the rows */
+    const Iter *batch;        /* (C): the loop over n_batch contractions inside this panel; the next one's panel comes first */
+    int64_t n_batch;
 } Panel;
 
 /* A register tile: rows from row0, row_limit of which exist (NULL: all; the others read what the last one does), of a panel. */
@@ -125,7 +127,13 @@ static void set_ahead(const Contraction *c, const TilePlace *at, Stmt *mma)
     const Expr *from = lx_offset(k, c->b->u.buf, c->b->arg);
     for (uint32_t i = 0; i < c->fold->u.fold.n_axes; i++)
         from = lx_replace_iter(k, from, c->fold->u.fold.axis[i].iter, lx_int(k, 0));
-    from = lx_replace_iter(k, from, c->col->u.loop.iter, lx_add(k, p->col0, lx_int(k, p->cols)));
+    const Expr *panels = lx_int(k, 1);
+    if (p->batch) {
+        const Expr *next = lx_add(k, lx_iter(k, p->batch), lx_int(k, 1));
+        from = lx_replace_iter(k, from, p->batch, lx_mod(k, next, p->n_batch));
+        panels = lx_div(k, next, p->n_batch);
+    }
+    from = lx_replace_iter(k, from, c->col->u.loop.iter, lx_add(k, p->col0, lx_mul(k, panels, p->cols)));
     const Expr *tile = lx_add(k, p->tiles_before, lx_div(k, at->row0, p->tile_rows));
     mma->u.mma.ahead = lx_add(k, from, lx_mul(k, tile, p->share));
     mma->u.mma.n_ahead = p->share;
@@ -448,11 +456,14 @@ static void plan_ahead(const PanelBody *pb, Panel *p)
     const Contraction *c = pb->c;
     int64_t tiles = 1, extent, rows = (c->n_rows + pb->shape.rows - 1) / pb->shape.rows;
     const Buf *buf = c->b->kind == LX_LOAD ? c->b->u.buf : NULL;
-    if (!buf || buf->space != BUF_WEIGHT || !buf->pack || pb->row_tile || c->n_cols <= p->cols || !lx_is_int(c->row_size, NULL) ||
+    if (!buf || buf->space != BUF_WEIGHT || !buf->pack || (pb->row_tile && !pb->batch) || (c->n_cols <= p->cols && !pb->batch) || !lx_is_int(c->row_size, NULL) ||
         c->b->arg[buf->rank - 1] != lx_mod(c->k, lx_iter(c->k, c->col->u.loop.iter), LOOP_LANES))
         return;
     p->tiles_before = lx_int(c->k, 0);
-    for (uint32_t i = 0; i < c->n_outer; i++) {
+    if (pb->batch && !loop_extent(pb->batch, &p->n_batch))
+        return;
+    p->batch = pb->batch ? pb->batch->u.loop.iter : NULL;
+    for (uint32_t i = 0; i < c->n_outer && !pb->batch; i++) {
         if (c->b_uses[i])
             continue;
         if (!loop_extent(c->outer[i], &extent))
@@ -462,7 +473,7 @@ static void plan_ahead(const PanelBody *pb, Panel *p)
     }
     p->tiles_before = lx_mul(c->k, p->tiles_before, rows);
     tiles *= rows;
-    if (tiles == 1)
+    if (tiles == 1 && !pb->batch)
         return;
     p->tile_rows = pb->shape.rows;
     p->share = ((int64_t)chain_length(c->fold) * p->cols / LOOP_LANES + tiles - 1) / tiles * LOOP_LANES;
