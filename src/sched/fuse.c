@@ -16,7 +16,8 @@
  * only while the contraction's second operand and 16 rows stay in half of L2 (small norms), or where rows are long and would else
  * be written and read several times (attention), since its rows then have to be computed whole.
  * A dot of the same rows with another constant that meets the group elementwise (gated units, pass `narrow`) joins as a sibling.
- * MAP and INDEX nodes that join no group are inlined into their users, unless somebody needs them in memory (`needs_memory`).
+ * MAP and INDEX nodes that join no group are inlined into their users, unless somebody needs them in memory (`needs_memory`). MAPs
+ * of one size that need memory for each other only share a kernel (`merge_maps`).
  */
 #include "sched/tile.h"
 
@@ -443,6 +444,21 @@ static bool reaches_contraction(const Fuse *f, const Val *val, int depth)
     return false;
 }
 
+/* Whether elementwise nodes read each element of val for many of theirs. */
+static bool is_stretched(const Val *val)
+{
+    uint64_t have, count;
+    for (const Use *use = val->uses; use; use = use->next) {
+        const Node *user = use->user;
+        OpKind kind = op_info[user->op].kind;
+        if (kind == OK_INDEX && user->n_in == 1 && is_stretched(&user->out[0]))
+            return true;
+        if (kind == OK_MAP && type_count_bound(val->type, &have) && type_count_bound(user->out[0].type, &count) && count > have)
+            return true;
+    }
+    return false;
+}
+
 static bool needs_memory(Fuse *f, Node *node)
 {
     if (!sched_is_inlined(node) || op_info[node->op].kind == OK_SOURCE)
@@ -467,6 +483,8 @@ static bool needs_memory(Fuse *f, Node *node)
     if (sched_is_concat(node)) /* each operand is copied once instead of being searched for at every use */
         return true;
     if (checks_an_index(node) && reaches_contraction(f, val, INLINE_DEPTH)) /* tiles of rows and columns have no place for a check of each */
+        return true;
+    if (op_info[node->op].kind == OK_INDEX && node->n_in > 1 && is_stretched(val)) /* looked up once, not for each element beside it */
         return true;
     return users > 1 && (costly || depth > 2);
 }
@@ -733,6 +751,90 @@ static void add_last(Fuse *f, Node *copy, uint32_t first, bool fused)
     new_group(f, copy);
 }
 
+/* ---- MAPs that need memory for each other only ----------------------------------------------------------------------- */
+
+enum { MAP_NODES = 48 }; /* of a kernel: bounds its expressions */
+
+static bool is_plain_map(const Node *node) { return op_info[node->op].kind == OK_MAP && node->n_out == 1 && !control_is_last(node); }
+
+static bool used_only_by(const Fuse *f, const Group *g, const Val *val)
+{
+    const Use *use = val->uses;
+    while (use && in_group(f, use->user) == g)
+        use = use->next;
+    return !use;
+}
+
+/* Whether the node, which is in no group, is computed elementwise from what a group of one MAP computes. */
+static bool reads_a_map(const Fuse *f, const Node *node, int depth)
+{
+    bool reads = false;
+    for (uint32_t i = 0; i < node->n_in && !reads; i++) {
+        const Node *def = ir_in(node, i) ? ir_in(node, i)->def : NULL;
+        if (def && is_plain_map(def) && same_shape(def->out[0].type, node->out[0].type))
+            reads = in_group(f, def) ? in_group(f, def)->nodes.len == 1 : depth < INLINE_DEPTH && reads_a_map(f, def, depth + 1);
+    }
+    return reads;
+}
+
+/* Whether g can compute the node that it reads: nothing that g reads otherwise depends on it, nor it on g. */
+static bool taking_keeps_acyclic(Fuse *f, const Group *g, const Node *node)
+{
+    f->stamp++;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (depends_walk(f, ir_in(node, i), g, NULL))
+            return false;
+    f->stamp++;
+    for (uint32_t n = 0; n < g->nodes.len; n++) {
+        const Node *member = g->nodes.data[n];
+        for (uint32_t i = 0; i < member->n_in; i++) {
+            const Node *def = ir_in(member, i) ? ir_in(member, i)->def : NULL;
+            if (def && def != node && in_group(f, def) != g && depends_walk(f, ir_in(member, i), NULL, node))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* A MAP that g reads elementwise and can compute: one that has a group of its own, or is between such and g. */
+static Node *map_to_take(Fuse *f, const Group *g)
+{
+    for (uint32_t n = g->nodes.len; n-- > 0;)
+        for (uint32_t i = 0; i < g->nodes.data[n]->n_in; i++) {
+            const Val *in = ir_in(g->nodes.data[n], i);
+            Node *def = in ? in->def : NULL;
+            const Group *other = in_group(f, def);
+            if (def && other != g && is_plain_map(def) && same_shape(in->type, g->nodes.data[0]->out[0].type) &&
+                (other ? other->nodes.len == 1 : used_only_by(f, g, in) && reads_a_map(f, def, 0)) && taking_keeps_acyclic(f, g, def))
+                return def;
+        }
+    return NULL;
+}
+
+static void drop_group(Schedule *s, const Group *g)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < s->groups.len; i++)
+        if (s->groups.data[i] != g)
+            s->groups.data[left++] = s->groups.data[i];
+    s->groups.len = left;
+}
+
+/* A long elementwise chain that uses some of its values several times is one pass: the last of its groups takes those before it. */
+static void merge_maps(Fuse *f, const Region *body)
+{
+    for (Node *node = body->last->prev; node; node = node->prev) {
+        Group *g = in_group(f, node), *other;
+        if (!g || g->nodes.len > 1 || !is_plain_map(node))
+            continue;
+        for (Node *next; g->nodes.len < MAP_NODES && (next = map_to_take(f, g));) {
+            if ((other = in_group(f, next)))
+                drop_group(f->s, other);
+            join(f, g, next);
+        }
+    }
+}
+
 /* Groups of nodes without fusion, or grown from anchors. */
 static void find_groups(Fuse *f, Region *body, bool fused)
 {
@@ -756,6 +858,8 @@ static void find_groups(Fuse *f, Region *body, bool fused)
     for (Node *node = body->last->prev; node; node = node->prev)
         if (!in_group(f, node) && needs_memory(f, node))
             new_group(f, node);
+    if (!f->options->eager)
+        merge_maps(f, body);
     if (f->options->eager)
         REGION_FOREACH(node, body)
             if (node != body->last && !in_group(f, node) && op_info[node->op].kind == OK_MAP)

@@ -270,6 +270,35 @@ static void windows(Net *n)
     net_outputs(n, 1, &y);
 }
 
+/* Some of its values are used several times, and far from what they are computed of. */
+static void long_chain(Net *n)
+{
+    Builder *b = &n->b;
+    Val *x = net_input(n, "x", DT_F32, DIMS(7, 50)), *z = net_input(n, "z", DT_F32, DIMS(7, 50));
+    Val *deep = op_binary(b, OP_sub, op_binary(b, OP_add, op_binary(b, OP_mul, x, z), x), z);
+    Val *side = op_binary(b, OP_add, op_binary(b, OP_mul, op_binary(b, OP_sub, z, x), x), z);
+    Val *deeper = op_binary(b, OP_add, op_binary(b, OP_mul, deep, op_binary(b, OP_mul, side, deep)), op_binary(b, OP_sub, side, x));
+    Val *y = op_binary(b, OP_sub, op_binary(b, OP_mul, deeper, deeper), op_binary(b, OP_mul, deeper, z));
+    net_outputs(n, 1, &y);
+}
+
+static Val *picked(Net *n, Val *x, int64_t axis, int64_t size, int64_t factor, int64_t behind)
+{
+    int64_t index[64];
+    for (int64_t i = 0; i < size * factor; i++)
+        index[i] = i / factor + behind < size ? i / factor + behind : size - 1;
+    AttrVal attrs[2] = {attr_int(axis), attr_int(0)};
+    return op_emit(&n->b, OP_gather, (Val *[]){x, op_const_ints(&n->b, index, (uint32_t)(size * factor))}, 2, attrs, 2);
+}
+
+/* A number for each row of many elements, from a table. */
+static void number_per_row(Net *n)
+{
+    Val *table = net_input(n, "table", DT_F32, DIMS(4, 1)), *x = net_input(n, "x", DT_F32, DIMS(12, 300));
+    Val *y = op_binary(&n->b, OP_mul, x, picked(n, table, 0, 4, 3, 0));
+    net_outputs(n, 1, &y);
+}
+
 typedef struct Pinned {
     NetDef net;
     uint32_t phases, kernels;
@@ -298,6 +327,8 @@ static const Pinned pinned[] = {
     {{"joined outputs", joined_outputs}, 4, 3},
     {{"narrow columns", narrow_columns}, 3, 2},
     {{"windows", windows}, 1, 1},
+    {{"long chain", long_chain}, 1, 1},
+    {{"number per row", number_per_row}, 2, 2},
 };
 
 static void test_kernels(void **state)

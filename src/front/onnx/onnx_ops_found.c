@@ -5,6 +5,8 @@
  */
 #include "front/onnx/onnx_int.h"
 
+#include <math.h>
+
 const Dim *onnx_found_size(OnnxNode *n, Val *count, const Dim *most)
 {
     int64_t value, lo, hi;
@@ -157,16 +159,22 @@ static Val *keys_of(OnnxNode *n, Val *x, bool floats)
     return op_select(n->b, op_unary(n->b, OP_isnan, x), most, key);
 }
 
-/* ---- NonMaxSuppression ----------------------------------------------------------------------------------------------------------- */
+/* ---- NonMaxSuppression -----------------------------------------------------------------------------------------------------------
+ *
+ * A box that is left has a rank, which no other of its class has: key of its score * 2^32 + (boxes - 1 - index). The best box is that of
+ * the largest rank, and the rank tells where it is. Each trip takes the best one of every class and the rank from it and from what it
+ * covers: one pass over the boxes.
+ */
 
 enum { X_LO, X_HI, Y_LO, Y_HI, AREA, PLANES };
-enum { NO_KEY = INT32_MIN }; /* less than the key of any score */
+#define NO_RANK INT64_MIN /* less than any rank: no key is INT32_MIN */
 
 typedef struct Nms {
     OnnxNode *n;
     Builder *b;
     const Dim *batches, *classes, *boxes;
     Val *plane[PLANES]; /* f32[batches,1,boxes] */
+    Val *rows;          /* f32[batches,boxes,PLANES]: the same, to look up a box */
     Val *overlap;       /* the threshold: f32 scalar */
 } Nms;
 
@@ -176,6 +184,7 @@ static Val *coordinate(const Nms *s, uint32_t i)
     return op_reshape(s->b, op_slice_axis(s->b, s->n->in[0], 2, dim_const(s->n->ctx, i), dim_const(s->n->ctx, 1), 1), 3, dims);
 }
 
+/* A box without area covers nothing and is not covered: its area is NaN. */
 static void make_planes(Nms *s, bool center)
 {
     for (uint32_t a = 0; a < 2; a++) { /* x, y: corners are [y1, x1, y2, x2], or boxes [x, y, width, height] */
@@ -184,87 +193,109 @@ static void make_planes(Nms *s, bool center)
         s->plane[2 * a] = op_binary(s->b, center ? OP_sub : OP_min, p, center ? half : q);
         s->plane[2 * a + 1] = op_binary(s->b, center ? OP_add : OP_max, p, center ? half : q);
     }
-    s->plane[AREA] = op_binary(s->b, OP_mul, op_binary(s->b, OP_sub, s->plane[X_HI], s->plane[X_LO]),
-                               op_binary(s->b, OP_sub, s->plane[Y_HI], s->plane[Y_LO]));
+    Val *area = op_binary(s->b, OP_mul, op_binary(s->b, OP_sub, s->plane[X_HI], s->plane[X_LO]),
+                          op_binary(s->b, OP_sub, s->plane[Y_HI], s->plane[Y_LO]));
+    Val *some = op_binary(s->b, OP_lt, op_const_f64(s->b, DT_F32, 0), area);
+    s->plane[AREA] = op_select(s->b, some, area, op_const_f64(s->b, DT_F32, NAN));
 }
 
-static Val *at_best(const Nms *s, Val *plane, Val *best)
+/* The planes beside each other, f32[batches,boxes,PLANES]: what is looked up at once. */
+static Val *rows_of_planes(const Nms *s)
 {
-    const Dim *flat[2] = {s->batches, s->boxes}, *dims[3] = {s->batches, s->classes, dim_const(s->n->ctx, 1)};
-    AttrVal attrs[2] = {attr_int(1), attr_int(1)};
-    Val *in[2] = {op_reshape(s->b, plane, 2, flat), op_reshape(s->b, best, 2, dims)};
-    return in[0] && in[1] ? op_reshape(s->b, op_emit(s->b, OP_gather, in, 2, attrs, 2), 3, dims) : NULL;
+    const int64_t perm[3] = {0, 2, 1};
+    Val *plane[PLANES];
+    for (uint32_t i = 0; i < PLANES; i++)
+        if (!(plane[i] = op_transpose(s->b, s->plane[i], perm)))
+            return NULL;
+    return op_concat(s->b, plane, PLANES, 2);
 }
 
-/* The length of what two boxes have in common on an axis, and whether they have none. */
-static Val *common(const Nms *s, Val *const *best, uint32_t lo, Val **apart)
+/* Of two numbers; NaN and the sign of 0 do not matter here, and cost instructions in the ops max and min. */
+static Val *larger(const Nms *s, Val *x, Val *y) { return op_select(s->b, op_binary(s->b, OP_lt, x, y), y, x); }
+static Val *smaller(const Nms *s, Val *x, Val *y) { return op_select(s->b, op_binary(s->b, OP_lt, x, y), x, y); }
+
+/* The length of what two boxes have in common on an axis; 0 if nothing. */
+static Val *common(const Nms *s, Val *const *best, uint32_t lo)
 {
-    Val *begin = op_binary(s->b, OP_max, s->plane[lo], best[lo]), *end = op_binary(s->b, OP_min, s->plane[lo + 1], best[lo + 1]);
-    *apart = op_binary(s->b, OP_le, end, begin);
-    return op_binary(s->b, OP_sub, end, begin);
+    Val *begin = larger(s, s->plane[lo], best[lo]), *end = smaller(s, s->plane[lo + 1], best[lo + 1]);
+    return larger(s, op_binary(s->b, OP_sub, end, begin), op_const_f64(s->b, DT_F32, 0));
 }
 
-/* Which boxes cover so much of the best one of their class that they are the same. */
+/* Which boxes cover so much of the best one of their class that they are the same. Where both have an area what they have in common is
+ * at most the smaller one, in f32 too, so that both together are more than 0. */
 static Val *covered(const Nms *s, Val *best_at)
 {
-    Val *best[PLANES], *none[6], *zero = op_const_f64(s->b, DT_F32, 0);
+    const Dim *dims[2] = {s->batches, s->classes}, *one = dim_const(s->n->ctx, 1);
+    AttrVal attrs[2] = {attr_int(1), attr_int(1)};
+    Val *best[PLANES], *in[2] = {s->rows, op_reshape(s->b, best_at, 2, dims)};
+    Val *row = in[1] ? op_emit(s->b, OP_gather, in, 2, attrs, 2) : NULL;
     for (uint32_t i = 0; i < PLANES; i++)
-        if (!(best[i] = at_best(s, s->plane[i], best_at)))
-            return NULL;
-    Val *width = common(s, best, X_LO, &none[0]), *height = common(s, best, Y_LO, &none[1]);
-    Val *area = op_binary(s->b, OP_mul, width, height);
+        best[i] = op_slice_axis(s->b, row, 2, dim_const(s->n->ctx, i), one, 1);
+    Val *area = op_binary(s->b, OP_mul, common(s, best, X_LO), common(s, best, Y_LO));
     Val *both = op_binary(s->b, OP_sub, op_binary(s->b, OP_add, s->plane[AREA], best[AREA]), area);
-    none[2] = op_binary(s->b, OP_le, area, zero);
-    none[3] = op_binary(s->b, OP_le, s->plane[AREA], zero);
-    none[4] = op_binary(s->b, OP_le, best[AREA], zero);
-    none[5] = op_binary(s->b, OP_le, both, zero);
-    for (uint32_t i = 1; i < IG_COUNT(none); i++)
-        none[0] = op_binary(s->b, OP_or, none[0], none[i]);
-    Val *over = op_binary(s->b, OP_lt, s->overlap, op_binary(s->b, OP_div, area, both));
-    return op_binary(s->b, OP_and, over, op_unary(s->b, OP_not, none[0]));
+    return op_binary(s->b, OP_lt, s->overlap, op_binary(s->b, OP_div, area, both));
 }
 
-static Val *some_left(const Nms *s, Val *key)
+static Val *no_rank(const Nms *s) { return op_const_s64(s->b, DT_S64, NO_RANK); }
+
+static Val *largest_rank(const Nms *s, Val *rank)
+{
+    int64_t axis = 2;
+    return op_reduce(s->b, rank, "max", &axis, 1);
+}
+
+static Val *some_left(const Nms *s, Val *top)
 {
     const int64_t all[3] = {0, 1, 2};
-    return op_reshape(s->b, op_reduce(s->b, op_binary(s->b, OP_lt, op_const_s64(s->b, DT_S32, NO_KEY), key), "or", all, 3), 0, NULL);
+    return op_reshape(s->b, op_reduce(s->b, op_binary(s->b, OP_lt, no_rank(s), top), "or", all, 3), 0, NULL);
 }
 
 /* One trip: the best box that is left of every class, or -1 in one where none is; it and what it covers are left no more. */
-static bool suppress_once(const Nms *s, Val *key, Val **yields)
+static bool suppress_once(const Nms *s, Val *rank, Val *top, Val **yields)
 {
-    int64_t axis = 2;
-    AttrVal arg[3] = {attr_int(axis), attr_str(s->n->ctx, "max"), attr_bool(false)};
-    const Dim *dims[2] = {s->batches, s->classes}, *row[3] = {dim_const(s->n->ctx, 1), dim_const(s->n->ctx, 1), s->boxes};
-    AttrVal iota[3] = {attr_dtype(DT_S64), attr_dims(row, 3), attr_int(axis)};
-    Val *best = op_emit(s->b, OP_argreduce, &key, 1, arg, 3), *none = op_const_s64(s->b, DT_S32, NO_KEY);
-    Val *any = op_binary(s->b, OP_lt, none, op_reduce(s->b, key, "max", &axis, 1));
-    Val *same = op_binary(s->b, OP_eq, best, op_emit(s->b, OP_iota, NULL, 0, iota, 3));
-    Val *gone = op_binary(s->b, OP_and, any, op_binary(s->b, OP_or, same, covered(s, best)));
-    yields[1] = op_select(s->b, gone, none, key);
-    yields[0] = some_left(s, yields[1]);
-    yields[2] = op_reshape(s->b, op_select(s->b, any, best, op_const_s64(s->b, DT_S64, -1)), 2, dims);
-    return yields[0] && yields[1] && yields[2];
+    const Dim *dims[2] = {s->batches, s->classes};
+    Val *last = op_binary(s->b, OP_sub, op_dimval(s->b, s->boxes), op_const_s64(s->b, DT_S64, 1));
+    Val *best = op_binary(s->b, OP_sub, last, op_binary(s->b, OP_and, top, op_const_s64(s->b, DT_S64, UINT32_MAX)));
+    Val *gone = op_binary(s->b, OP_or, op_binary(s->b, OP_eq, rank, top), covered(s, best));
+    yields[1] = op_select(s->b, gone, no_rank(s), rank);
+    yields[2] = yields[1] ? largest_rank(s, yields[1]) : NULL;
+    yields[0] = some_left(s, yields[2]);
+    best = op_select(s->b, op_binary(s->b, OP_lt, no_rank(s), top), best, op_const_s64(s->b, DT_S64, -1));
+    yields[3] = op_reshape(s->b, best, 2, dims);
+    return yields[0] && yields[1] && yields[2] && yields[3];
+}
+
+static Val *ranks_of(const Nms *s, Val *key, Val *left)
+{
+    OnnxNode *n = s->n;
+    const Dim *row[3] = {dim_const(n->ctx, 1), dim_const(n->ctx, 1), s->boxes};
+    AttrVal iota[3] = {attr_dtype(DT_S64), attr_dims(row, 3), attr_int(2)};
+    Val *last = op_binary(n->b, OP_sub, op_dimval(n->b, s->boxes), op_const_s64(n->b, DT_S64, 1));
+    Val *behind = op_binary(n->b, OP_sub, last, op_emit(n->b, OP_iota, NULL, 0, iota, 3));
+    Val *rank = op_binary(n->b, OP_mul, op_cast_to(n->b, key, DT_S64), op_const_s64(n->b, DT_S64, INT64_C(1) << 32));
+    rank = op_binary(n->b, OP_add, rank, behind);
+    return left ? op_select(n->b, left, rank, no_rank(s)) : rank;
 }
 
 /* The boxes chosen in each trip, s64[trips,batches,classes]. */
-static Val *suppress(Nms *s, Val *key, Val *trip, const Dim *most)
+static Val *suppress(Nms *s, Val *rank, Val *trip, const Dim *most)
 {
     Context *c = s->n->ctx;
     const Dim *dims[3] = {onnx_unbacked_dim(s->n, most), s->batches, s->classes};
-    AttrVal counts[2] = {attr_int(1), attr_int(0)};
-    Val *in[4 + PLANES] = {trip, some_left(s, key), key, s->overlap}, *yields[3];
+    AttrVal counts[2] = {attr_int(2), attr_int(0)};
+    Val *top = rank ? largest_rank(s, rank) : NULL, *yields[4];
+    Val *in[6 + PLANES] = {trip, some_left(s, top), rank, top, s->overlap, rows_of_planes(s)};
     for (uint32_t i = 0; i < PLANES; i++)
-        in[4 + i] = s->plane[i];
+        in[6 + i] = s->plane[i];
     for (uint32_t i = 0; i < IG_COUNT(in); i++)
         if (!in[i])
             return NULL;
-    const Type *types[2] = {key->type, type_tensor(c, DT_S64, 3, dims)};
-    if (!types[1]) {
+    const Type *types[3] = {rank->type, top->type, type_tensor(c, DT_S64, 3, dims)};
+    if (!types[2]) {
         node_bad(s->n, "NonMaxSuppression: too many boxes");
         return NULL;
     }
-    Node *node = ir_emit(s->b, OP_loop, in, IG_COUNT(in), attrs_make(c, counts, 2), types, 2);
+    Node *node = ir_emit(s->b, OP_loop, in, IG_COUNT(in), attrs_make(c, counts, 2), types, 3);
     Region *region = ir_add_region(node);
     Builder b = ir_at_end(region, s->b->loc);
     OnnxNode body = *s->n;
@@ -272,14 +303,15 @@ static Val *suppress(Nms *s, Val *key, Val *trip, const Dim *most)
     body.b = inner.b = &b;
     inner.n = &body;
     (void)region_param(region, type_tensor(c, DT_S64, 0, NULL));
-    Val *left = region_param(region, key->type);
+    Val *left = region_param(region, rank->type), *best = region_param(region, top->type);
     inner.overlap = region_param(region, s->overlap->type);
+    inner.rows = region_param(region, in[5]->type);
     for (uint32_t i = 0; i < PLANES; i++)
         inner.plane[i] = region_param(region, s->plane[i]->type);
-    if (!suppress_once(&inner, left, yields))
+    if (!suppress_once(&inner, left, best, yields))
         return NULL;
-    ir_emit(&b, OP_yield, yields, 3, NULL, NULL, 0);
-    return ir_out(node, 1);
+    ir_emit(&b, OP_yield, yields, 4, NULL, NULL, 0);
+    return ir_out(node, 2);
 }
 
 /* Rows [batch, class, box]: of every class the boxes in the order in which they were chosen. */
@@ -337,10 +369,9 @@ bool import_non_max_suppression(OnnxNode *n)
     if (dim_is_const(bound, &none) && none == 0)
         return node_done(n, op_broadcast(n->b, op_const_s64(n->b, DT_S64, 0), 2, empty));
     make_planes(&s, center == 1);
-    Val *key = keys_of(n, n->in[1], true);
-    if (least)
-        key = op_select(n->b, op_binary(n->b, OP_lt, least, n->in[1]), key, op_const_s64(n->b, DT_S32, NO_KEY));
-    Val *chosen = suppress(&s, key, op_binary(n->b, OP_min, most, op_dimval(n->b, s.boxes)), trips);
+    s.overlap = op_binary(n->b, OP_max, s.overlap, op_const_f64(n->b, DT_F32, 0));
+    Val *rank = ranks_of(&s, keys_of(n, n->in[1], true), least ? op_binary(n->b, OP_lt, least, n->in[1]) : NULL);
+    Val *chosen = suppress(&s, rank, op_binary(n->b, OP_min, most, op_dimval(n->b, s.boxes)), trips);
     return node_done(n, chosen ? rows_of(&s, chosen) : NULL);
 }
 
