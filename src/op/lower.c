@@ -112,12 +112,30 @@ bool lower_within(LowerArgs *args, uint32_t axis)
     return true;
 }
 
+/* Whether all indices are known to be in [0, size): constants, as those of resized axes. */
+static bool indices_are_inside(const LowerArgs *args, uint32_t in, const Dim *dim)
+{
+    const Weight *weight = ir_in(args->node, in) ? val_const(ir_in(args->node, in)) : NULL;
+    uint64_t count;
+    int64_t size;
+    if (!weight || !dim_is_const(dim, &size) || !type_count(weight->type, &count))
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t at = elem_get_s64(weight->type->dtype, weight->data, i);
+        if (at < 0 || at >= size)
+            return false;
+    }
+    return true;
+}
+
 /* i < 0 ? i + size : i, in s64; then checked, then clamped: to 0 where the axis turns out to be empty, which lower_nonempty guards. */
 const Expr *lower_index_value(LowerArgs *args, uint32_t in, const Expr *const *index, const Dim *dim)
 {
     Kernel *k = args->k;
     const Expr *size = lower_dim(args, dim);
     const Expr *raw = lower_index_s64(k, args->load(args->user, in, index));
+    if (indices_are_inside(args, in, dim))
+        return lx_index(k, raw, 0, size->hi - 1);
     const Expr *zero = lx_const(k, DT_S64, 0), *end = lx_cast(k, size, DT_S64);
     const Expr *below = lx_map(k, OP_lt, DT_BOOL, (const Expr *const[]){raw, zero}, 2);
     const Expr *wrapped = lx_map(k, OP_add, DT_S64, (const Expr *const[]){raw, end}, 2);

@@ -426,8 +426,8 @@ static bool fills_a_panel(Fuse *f, const Node *contract, const Val *val)
     return inline_depth(f, val->def, &costly, 2) <= 2 && !costly;
 }
 
-/* Looks an index up that only the run knows, so that the kernel which computes it checks the index. */
-static bool checks_an_index(const Node *node)
+/* Reads where an index says; one that only the run knows is checked by the kernel which computes the node. */
+static bool looks_up(const Node *node)
 {
     return node->op == OP_gather || node->op == OP_gather_elements || node->op == OP_gather_nd;
 }
@@ -459,6 +459,19 @@ static bool is_stretched(const Val *val)
     return false;
 }
 
+/* Whether indices read the elements of val several times: resizing, axis after axis. */
+static bool is_repeated(const Val *val)
+{
+    uint64_t have, count;
+    for (const Use *use = val->uses; use; use = use->next) {
+        const Node *user = use->user;
+        if (looks_up(user) && use == &user->in[0] && type_count_bound(val->type, &have) &&
+            type_count_bound(user->out[0].type, &count) && count / 2 >= have)
+            return true;
+    }
+    return false;
+}
+
 static bool needs_memory(Fuse *f, Node *node)
 {
     if (!sched_is_inlined(node) || op_info[node->op].kind == OK_SOURCE)
@@ -482,9 +495,11 @@ static bool needs_memory(Fuse *f, Node *node)
         return true; /* bounds the size of a kernel's expressions */
     if (sched_is_concat(node)) /* each operand is copied once instead of being searched for at every use */
         return true;
-    if (checks_an_index(node) && reaches_contraction(f, val, INLINE_DEPTH)) /* tiles of rows and columns have no place for a check of each */
+    if (looks_up(node) && reaches_contraction(f, val, INLINE_DEPTH)) /* tiles of rows and columns have no place for a check of each */
         return true;
-    if (op_info[node->op].kind == OK_INDEX && node->n_in > 1 && is_stretched(val)) /* looked up once, not for each element beside it */
+    if (looks_up(node) && is_stretched(val)) /* looked up once, not for each element beside it */
+        return true;
+    if (op_info[node->op].kind == OK_MAP && is_repeated(val))
         return true;
     return users > 1 && (costly || depth > 2);
 }

@@ -6,6 +6,8 @@
  *  - read or written by a convolution or a window fold (rank >= 3): channels last, so that channels are the vector axis; maps between
  *    such values follow. Not what a convolution to a few channels reads: there the pixels of a row are the vector axis;
  *  - joined from the channels of values that are stored channels last: the same;
+ *  - computed, and read only by indices along the last axis (resized): that axis before the one before it, so that what an index picks is
+ *    a vector and not an element;
  *  - everything else: row-major.
  * Kernels work for any strides; only speed is decided here.
  */
@@ -36,6 +38,17 @@ static const Node *only_transpose(const Val *val)
     return found;
 }
 
+/* Read along its last axis by indices only, and computed: resizing. */
+static bool only_picked(const Val *val)
+{
+    uint32_t rank = val->type->rank;
+    bool picked = val->uses && val->def && op_info[val->def->op].kind == OK_MAP && rank >= 2;
+    for (const Use *use = val->uses; use && picked; use = use->next)
+        picked = use->user->op == OP_gather && /* op-switch: a layout question */
+                 use == &use->user->in[0] && node_int(use->user, AN_axis) == rank - 1;
+    return picked;
+}
+
 typedef struct Layout {
     Schedule *s;
     Map *spatial; /* value id: touched by a convolution or window, directly or through maps of equal shape */
@@ -56,7 +69,8 @@ static bool read_by_spatial(const Val *val, int depth)
         if (is_spatial(user) && use == &user->in[0])
             return true;
         OpKind kind = op_info[user->op].kind;
-        bool passes = kind == OK_MAP || user->op == OP_pad || user->op == OP_concat; /* op-switch: keep the axes */
+        bool picks = user->op == OP_gather && use == &user->in[0] && node_int(user, AN_axis) != 1; /* op-switch: a resized axis */
+        bool passes = kind == OK_MAP || picks || user->op == OP_pad || user->op == OP_concat; /* op-switch: keep the axes */
         if (depth > 0 && passes && user->out[0].type->rank == val->type->rank && read_by_spatial(&user->out[0], depth - 1))
             return true;
     }
@@ -123,8 +137,15 @@ bool pass_layout(PassCtx *pc, Unit *unit)
             as_transposed(st, perm);
         } else if (st->rank >= 3 &&
                    ((st->val->def && sched_group_of(s, st->val->def) && group_is_spatial(sched_group_of(s, st->val->def))) ||
-                    read_by_spatial(st->val, 4))) {
+                    read_by_spatial(st->val, 6))) {
             channels_last(st, same);
+        } else if (only_picked(st->val)) {
+            uint32_t order[IR_MAX_RANK];
+            for (uint32_t a = 0; a < st->rank; a++)
+                order[a] = a;
+            order[st->rank - 1] = st->rank - 2;
+            order[st->rank - 2] = st->rank - 1;
+            storage_set_order(st, order);
         }
     }
     for (uint32_t i = 0; i < s->groups.len; i++) { /* after what they read */

@@ -131,8 +131,8 @@ static bool crosses(void *user, const Buf *buf, const Expr *const *index, bool i
     Crossing *c = user;
     int64_t along, across;
     const Expr *offset = lx_offset(c->k, buf, index);
-    c->found |= !is_store && lx_linear(c->k, offset, c->inner, &along, NULL) && lx_linear(c->k, offset, c->other, &across, NULL) &&
-                (along > 1 || along < -1) && across == 1;
+    bool linear = lx_linear(c->k, offset, c->inner, &along, NULL); /* else by a table */
+    c->found |= !is_store && lx_linear(c->k, offset, c->other, &across, NULL) && (!linear || along > 1 || along < -1) && across == 1;
     return true;
 }
 

@@ -299,6 +299,22 @@ static void number_per_row(Net *n)
     net_outputs(n, 1, &y);
 }
 
+static Val *resized_axis(Net *n, Val *x, uint32_t axis, int64_t size, int64_t factor)
+{
+    int64_t dims[4] = {1, 1, 1, 1};
+    dims[axis] = size * factor;
+    Val *near = op_binary(&n->b, OP_mul, picked(n, x, axis, size, factor, 0), net_weight(n, 4, dims));
+    return op_binary(&n->b, OP_add, near, op_binary(&n->b, OP_mul, picked(n, x, axis, size, factor, 1), net_weight(n, 4, dims)));
+}
+
+/* Axis after axis: what one gives is not computed again for each element of the next. */
+static void resized(Net *n)
+{
+    Val *x = net_input(n, "x", DT_F32, DIMS(1, 2, 9, 12));
+    Val *y = resized_axis(n, resized_axis(n, x, 2, 9, 4), 3, 12, 4);
+    net_outputs(n, 1, &y);
+}
+
 typedef struct Pinned {
     NetDef net;
     uint32_t phases, kernels;
@@ -329,6 +345,7 @@ static const Pinned pinned[] = {
     {{"windows", windows}, 1, 1},
     {{"long chain", long_chain}, 1, 1},
     {{"number per row", number_per_row}, 2, 2},
+    {{"resized", resized}, 2, 2},
 };
 
 static void test_kernels(void **state)
@@ -487,9 +504,37 @@ static void test_products_are_tiled(void **state)
     }
 }
 
+static bool has_check(const Stmt *list)
+{
+    for (const Stmt *s = list; s; s = s->next)
+        if (s->kind == LS_CHECK || (s->kind == LS_FOR && has_check(s->u.loop.body)))
+            return true;
+    return false;
+}
+
+/* What the indices of the last axis pick are vectors along the axis before, and constants are known to be inside. */
+static void test_resized_rows(void **state)
+{
+    (void)state;
+    static const NetDef def = {"resized", resized};
+    Context *ctx = ctx_create(NULL);
+    Program *p = compile_net(ctx, &def);
+    const Schedule *s = p->variant[0].schedule;
+    const Storage *rows = NULL;
+    for (uint32_t i = 0; i < s->storages.len; i++)
+        rows = s->storages.data[i]->kind == SLOT_WORKSPACE ? s->storages.data[i] : rows;
+    assert_non_null(rows);
+    assert_int_equal(rows->stride[2], 1);
+    assert_int_equal(rows->stride[3], 36);
+    for (uint32_t i = 0; i < s->kernels.len; i++)
+        assert_false(has_check(s->kernels.data[i]->body));
+    driver_destroy(p);
+    ctx_destroy(ctx);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[IG_COUNT(pinned) + 5];
+    struct CMUnitTest tests[IG_COUNT(pinned) + 6];
     for (size_t i = 0; i < IG_COUNT(pinned); i++)
         tests[i] = (struct CMUnitTest){pinned[i].net.name, test_kernels, NULL, NULL, (void *)(uintptr_t)&pinned[i]};
     tests[IG_COUNT(pinned)] = (struct CMUnitTest)cmocka_unit_test(test_weight_is_not_copied);
@@ -497,5 +542,6 @@ int main(void)
     tests[IG_COUNT(pinned) + 2] = (struct CMUnitTest)cmocka_unit_test(test_rows_of_windows);
     tests[IG_COUNT(pinned) + 3] = (struct CMUnitTest)cmocka_unit_test(test_products_are_tiled);
     tests[IG_COUNT(pinned) + 4] = (struct CMUnitTest)cmocka_unit_test(test_query_turns_keys);
+    tests[IG_COUNT(pinned) + 5] = (struct CMUnitTest)cmocka_unit_test(test_resized_rows);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

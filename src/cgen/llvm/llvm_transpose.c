@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies that exchange axes: `for k { for l vec { store to[.., l] = f(from[.., l*S + k]) } }`. A vector loop would gather each
- * register from 16 places. Here 16 x 16 elements go through registers: 16 rows of `from` are loaded, transposed by four stages of
- * shuffles, and stand for the loads of 16 iterations of k.
+ * Copies that exchange axes: `for k { for l vec { store to[.., l] = f(from[.., l*S + k]) } }`, where rows of `from` may also be looked up
+ * in a table, from[.., table[l]*S + k]. A vector loop would gather each register from 16 places. Here 16 x 16 elements go through
+ * registers: 16 rows of `from` are loaded, transposed by four stages of shuffles, and stand for the loads of 16 iterations of k.
  */
 #include "cgen/llvm/llvm_int.h"
 
@@ -21,12 +21,12 @@ static void find_loads(Cg *cg, Turn *t, const Expr *e, const Buf *to)
     int64_t k, l;
     if (e->kind == LX_LOAD && (lx_uses_iter(e, t->along) || lx_uses_iter(e, t->across))) {
         const Expr *offset = lx_offset(cg->k, e->u.buf, e->arg);
-        bool linear = lx_linear(cg->k, offset, t->along, &k, NULL) && lx_linear(cg->k, offset, t->across, &l, NULL);
+        bool steady = lx_linear(cg->k, offset, t->along, &k, NULL), linear = lx_linear(cg->k, offset, t->across, &l, NULL);
         bool masked = e->n_args > e->u.buf->rank, known = false;
-        t->fits &= linear && e->u.buf != to;
+        t->fits &= steady && (linear || k == 1) && e->u.buf != to;
         for (uint32_t i = 0; i < t->n; i++)
             known |= t->load[i] == e;
-        if (!linear || l == 0 || l == 1 || known)
+        if (!steady || (linear && (l == 0 || l == 1)) || known)
             return;
         t->fits &= k == 1 && t->n < MAX_TURNED && e->dtype == DT_F32 && (!masked || !lx_uses_iter(e->arg[e->u.buf->rank], t->along));
         if (t->fits)
