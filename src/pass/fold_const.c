@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fold: a node whose operands are constants is evaluated by ref32, the contract's own evaluator, so nothing changes but
  * the time of day. Results larger than FOLD_BYTES stay (a broadcast constant would only grow the artifact); a node that
- * makes more bytes than it reads stays unless it is small. A weight that is only rearranged on its way to contractions stays as
+ * makes more bytes than it reads stays unless it is small. What stays so is still a constant to the opaque ops that read it (a
+ * scatter into zeros), since they need it in memory. A weight that is only rearranged on its way to contractions stays as
  * well, unless it is small: they read it packed, and the pack is made of the original while that is streamed to the artifact, so
  * its bytes are never copied. */
 #include "pass/pass.h"
@@ -30,6 +31,17 @@ static bool is_number(void *user, const Dim *dim)
     return dim_is_const(dim, NULL);
 }
 
+static bool is_constant(const Node *user, const Val *val)
+{
+    uint64_t bytes;
+    if (val_const(val) || op_info[user->op].kind != OK_OPAQUE || !val_is_const_view(val))
+        return val_const(val) != NULL;
+    for (; !val_const(val); val = ir_in(val->def, 0))
+        if (!attrs_all_dims(val->def->attr, is_number, NULL) || !type_bytes(val->type, &bytes) || bytes > FOLD_BYTES)
+            return false;
+    return true;
+}
+
 static bool is_foldable(const Node *node)
 {
     uint64_t in_bytes = 0, out_bytes = 0, bytes;
@@ -38,7 +50,7 @@ static bool is_foldable(const Node *node)
         return false;
     for (uint32_t i = 0; i < node->n_in; i++) {
         const Val *in = node->in[i].val;
-        if (in && !val_const(in))
+        if (in && !is_constant(node, in))
             return false;
         if (in && type_bytes(in->type, &bytes))
             in_bytes += bytes;
@@ -65,11 +77,23 @@ static Tensor *tensor_of(Arena *arena, const Weight *weight)
     return t;
 }
 
+/* The value of a constant or of a view of one; NULL: it has none. */
+static Tensor *value_of(PassCtx *pc, const Val *val)
+{
+    if (val_const(val))
+        return tensor_of(pc->tmp, val_const(val));
+    Tensor *in = value_of(pc, ir_in(val->def, 0)), *out = NULL;
+    return in && eval_node_const(pc->ctx, pc->tmp, val->def, &in, &out) ? out : NULL;
+}
+
 static bool fold_node(PassCtx *pc, Module *module, Node *node)
 {
     Tensor **in = ARENA_ARRAY(pc->tmp, Tensor *, node->n_in + 1), **out = ARENA_ARRAY(pc->tmp, Tensor *, node->n_out + 1);
-    for (uint32_t i = 0; i < node->n_in; i++)
-        in[i] = node->in[i].val ? tensor_of(pc->tmp, val_const(node->in[i].val)) : NULL;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        in[i] = node->in[i].val ? value_of(pc, node->in[i].val) : NULL;
+        if (node->in[i].val && !in[i])
+            return false;
+    }
     if (!eval_node_const(pc->ctx, pc->tmp, node, in, out))
         return false;
     Builder b = ir_before_node(node, loc_from(pc->ctx, node->loc, "fold"));

@@ -123,6 +123,13 @@ static const Rule rules[] = {
      "weight @a : f32[1] = [2]\nentry func @main(%x : f32[1] \"x\") -> (\"y\", \"z\") {\n %a = const {weight=@a} : f32[1]\n"
      " %y = broadcast %a {shape=[100000]} : f32[100000]\n yield %y, %x\n}",
      "broadcast"},
+    {"fold", "but is a constant to a scatter that reads rows of it",
+     "weight @c : f32[1,1] = [2]\nweight @i : s64[1,1] = [3]\nweight @u : f32[1,4] = [7, -0, 1, 9]\nentry func @main(" X ") -> (\"y\") {\n"
+     " %c = const {weight=@c} : f32[1,1]\n %b = broadcast %c {shape=[6000,4]} : f32[6000,4]\n"
+     " %s = slice %b {start=[1,0], size=[3000,4], step=[2,1]} : f32[3000,4]\n %i = const {weight=@i} : s64[1,1]\n"
+     " %v = const {weight=@u} : f32[1,4]\n"
+     " %y = scatter_nd %s, %i, %v {combine=none} : f32[3000,4]\n yield %y\n}",
+     ""},
     /* -- cse */
     {"cse", "equal nodes, also with exchanged operands",
      "entry func @main(" X ", %z : f32[4,6] \"z\") -> (\"y\") {\n %a = add %x, %z : f32[4,6]\n %b = add %z, %x : f32[4,6]\n"
