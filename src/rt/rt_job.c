@@ -8,7 +8,8 @@
  *     cur   {tag, phase}          tag grows by one a phase, across runs, so that a stale thread's claim fails
  *     done  units finished in this phase
  *     slot  {tag, next, end}      the units left of each thread's own range; initialised by whoever comes first
- * A thread takes its own range from the front and steals others' from the back, by compare-and-swap.
+ * A thread takes its own range from the front and steals others' from the back, by compare-and-swap. Who ends a phase also runs the
+ * phases of one tile that follow, before it moves `cur`.
  *
  * Why relaxed operations on slots suffice: a claim succeeds only on a slot with the tag of the current phase, whose
  * value of `cur` the claimer has acquired; `cur` was released after all of the previous phase's units had been counted
@@ -201,6 +202,21 @@ static uint32_t work_on(Worker *w, const Phase *phase)
     return got;
 }
 
+/* Phases of one tile from `cur` on, which nobody else has seen yet: whoever ended the phase before runs them, since to publish each
+ * costs more than most of them take. What follows them is returned. */
+static uint64_t run_alone(Worker *w, const ArtRecPhase *phases, uint64_t cur)
+{
+    igata_job *job = w->job;
+    for (uint32_t index; (index = (uint32_t)cur) != END && phases[index].tiles == 1;) {
+        void *bufs[ART_MAX_BUFS];
+        Phase phase = {.rec = &phases[index], .group = 1};
+        rt_resolve(&job->run, job->entry, job->body, phase.rec, w->me, bufs);
+        run_unit(w, &phase, 0, bufs);
+        cur = next_phase(job, (uint32_t)(cur >> 32), index + 1);
+    }
+    return cur;
+}
+
 /* Waits until `cur` has moved on from w->cur. */
 static void wait_phase(Worker *w)
 {
@@ -235,7 +251,7 @@ igata_status igata_work(igata_job *job, unsigned slot)
         uint32_t got = work_on(&w, &phase);
         if (got && atomic_fetch_add_explicit(&job->done, got, memory_order_acq_rel) + got == phase.units) {
             atomic_store_explicit(&job->done, 0, memory_order_relaxed);
-            w.cur = next_phase(job, phase.tag + 1, index + 1);
+            w.cur = run_alone(&w, phases, next_phase(job, phase.tag + 1, index + 1));
             atomic_store_explicit(&job->cur, w.cur, memory_order_release);
         } else {
             wait_phase(&w);

@@ -46,6 +46,7 @@ static struct {
 static Info infos[3 * MAX_PHASES];
 static igata_model model;
 static atomic_uint wrong;
+static const void *one_tile; /* scratch of the thread that ran the last phase of one tile */
 
 /* bufs: own row, row of the phase before, info, run number, slot scratch. */
 static void count_tiles(void *const *buf, int64_t lo, int64_t hi, uint64_t *error)
@@ -63,6 +64,11 @@ static void count_tiles(void *const *buf, int64_t lo, int64_t hi, uint64_t *erro
             atomic_fetch_add(&wrong, 1);
     if (*scratch != (uint32_t)lo)
         atomic_fetch_add(&wrong, 1);
+    if (info->tiles == 1) { /* two such phases in a row are one thread's */
+        if (info->before == 1 && one_tile != scratch)
+            atomic_fetch_add(&wrong, 1);
+        one_tile = scratch;
+    }
     if (info->entry == 1 && info->tiles == 3 && !*error)
         *error = 5;
 }
