@@ -7,17 +7,11 @@
 #include "sched/sched_int.h"
 #include "sched/tile.h"
 
-static int64_t step_along(Kernel *k, const Expr *load, const Iter *iter)
-{
-    int64_t coef;
-    return lx_linear(k, lx_offset(k, load->u.buf, load->arg), iter, &coef, NULL) ? coef : 0;
-}
-
 /* Whether e reads columns, and all that it reads of them is contiguous along `axis` only. */
 static bool lies_across(Kernel *k, const Expr *e, const Iter *col, const Iter *axis)
 {
     if (e->kind == LX_LOAD)
-        return step_along(k, e, col) > 1 && step_along(k, e, axis) == 1;
+        return stride_along(k, e, col) > 1 && stride_along(k, e, axis) == 1;
     bool across = false;
     for (uint32_t i = 0; i < e->n_args; i++)
         if (lx_uses_iter(e->arg[i], col)) {
@@ -43,9 +37,8 @@ static const Expr *find_columns(Kernel *k, const Stmt *loop)
 {
     const Expr *size = loop_size(loop);
     const Stmt *fold = loop->u.loop.body;
-    if (loop->u.loop.bind != BIND_SEQ || !size || size->hi < LOOP_LANES || !fold || fold->kind != LS_FOLD ||
-        fold->u.fold.kind != FOLD_DOT || fold->u.fold.form != FORM_CHAIN || fold->u.fold.var->dtype != DT_F32 || fold->u.fold.guard ||
-        fold->u.fold.n_axes == 0 || fold->u.fold.axis[fold->u.fold.n_axes - 1].extent < LOOP_LANES)
+    if (loop->u.loop.bind != BIND_SEQ || !size || size->hi < LOOP_LANES || !fold || fold->kind != LS_FOLD || !is_f32_chain(k, fold) ||
+        fold->u.fold.guard || fold->u.fold.n_axes == 0 || fold->u.fold.axis[fold->u.fold.n_axes - 1].extent < LOOP_LANES)
         return NULL;
     for (const Stmt *s = fold->next; s; s = s->next)
         if (s->kind != LS_LET && s->kind != LS_STORE)

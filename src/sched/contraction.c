@@ -6,8 +6,7 @@
 
 bool is_plain_load(const Expr *e) { return e && e->kind == LX_LOAD && e->n_args == e->u.buf->rank && e->dtype == DT_F32; }
 
-/* b's step from one column to the next, 1 for packed panels (col/16, .., col%16), 0 if not linear. */
-static int64_t stride_along(Kernel *k, const Expr *load, const Iter *iter)
+int64_t stride_along(Kernel *k, const Expr *load, const Iter *iter)
 {
     int64_t coef;
     const Buf *buf = load->u.buf;
@@ -71,8 +70,7 @@ static void choose_row(Contraction *c, const LoopStack *stack)
         }
 }
 
-/* An f32 chain that has at least one position. */
-static bool is_f32_chain(Kernel *k, const Stmt *s)
+bool is_f32_chain(Kernel *k, const Stmt *s)
 {
     for (uint32_t i = 0; i < s->u.fold.n_axes; i++)
         if (axis_end(k, &s->u.fold.axis[i])->lo < 1)

@@ -873,12 +873,13 @@ static void find_groups(Fuse *f, Region *body, bool fused)
     for (Node *node = body->last->prev; node; node = node->prev)
         if (!in_group(f, node) && needs_memory(f, node))
             new_group(f, node);
-    if (!f->options->eager)
+    if (!f->options->eager) {
         merge_maps(f, body);
-    if (f->options->eager)
-        REGION_FOREACH(node, body)
-            if (node != body->last && !in_group(f, node) && op_info[node->op].kind == OK_MAP)
-                grow(f, new_group(f, node));
+        return;
+    }
+    REGION_FOREACH(node, body)
+        if (node != body->last && !in_group(f, node) && op_info[node->op].kind == OK_MAP)
+            grow(f, new_group(f, node));
 }
 
 /* Appends the kernels of a region, with steps of control around those of its own regions. */

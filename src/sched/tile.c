@@ -456,7 +456,8 @@ static void plan_ahead(const PanelBody *pb, Panel *p)
     const Contraction *c = pb->c;
     int64_t tiles = 1, extent, rows = (c->n_rows + pb->shape.rows - 1) / pb->shape.rows;
     const Buf *buf = c->b->kind == LX_LOAD ? c->b->u.buf : NULL;
-    if (!buf || buf->space != BUF_WEIGHT || !buf->pack || (pb->row_tile && !pb->batch) || (c->n_cols <= p->cols && !pb->batch) || !lx_is_int(c->row_size, NULL) ||
+    if (!buf || buf->space != BUF_WEIGHT || !buf->pack || (!pb->batch && (pb->row_tile || c->n_cols <= p->cols)) ||
+        !lx_is_int(c->row_size, NULL) ||
         c->b->arg[buf->rank - 1] != lx_mod(c->k, lx_iter(c->k, c->col->u.loop.iter), LOOP_LANES))
         return;
     p->tiles_before = lx_int(c->k, 0);

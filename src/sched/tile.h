@@ -36,6 +36,9 @@ typedef struct Contraction {
 bool contraction_find(Kernel *k, Stmt *list, const LoopStack *stack, bool any_operand, Contraction *c);
 bool contraction_find_in_nest(Kernel *k, const Nest *nest, Contraction *c); /* its body, with operands that are plain loads */
 bool is_plain_load(const Expr *e); /* of f32, without a mask */
+/* A load's step in elements along an iterator; 1 for columns of packed panels (col/16, .., col%16), 0 if not linear. */
+int64_t stride_along(Kernel *k, const Expr *load, const Iter *iter);
+bool is_f32_chain(Kernel *k, const Stmt *fold); /* a dot in order, of f32, that has at least one position */
 double chain_length(const Stmt *fold); /* positions, at most */
 
 /* columns.c: products of single rows with columns that are contiguous along the reduction; true if there was one. */
