@@ -132,6 +132,18 @@ void text_add_quoted(Text *text, const char *string); /* "..." with \" \\ \n \t 
 bool text_parse_f64(const char *string, double *value);
 bool text_parse_s64(const char *string, int64_t *value);
 
+/* The greatest common divisor, not negative; 0 of zeros. */
+static inline int64_t gcd_s64(int64_t a, int64_t b)
+{
+    uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return (int64_t)x;
+}
+
 /* ---- hash.c --------------------------------------------------------------------------------------------- */
 
 uint64_t hash_bytes(const void *data, size_t size, uint64_t seed);

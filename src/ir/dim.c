@@ -413,16 +413,6 @@ static bool divide(Context *ctx, const Dim *a, const Dim *b, const Dim **quotien
     return true;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* a = c*q + g*r + s with 0 <= s < g, r's factors and constant in [0, c/g), gcd of r's factors and c/g is 1.
  * Then a/c = q + r/(c/g) and a mod c = g*(r mod c/g) + s. Requires c > 0. */
 typedef struct Split {
@@ -442,7 +432,7 @@ static Split split_by(Context *ctx, const Dim *a, int64_t c)
             q[n_q++] = high;
         if (low.factor)
             r[n_r++] = low;
-        g = gcd(g, low.factor);
+        g = gcd_s64(g, low.factor);
     }
     int64_t low = floor_mod(a->constant, c);
     for (uint32_t i = 0; i < n_r; i++)
@@ -631,7 +621,7 @@ static bool never_zero_by_gcd(const Dim *dim)
         int64_t factor = dim->term[i].factor;
         if (factor == INT64_MIN)
             return false;
-        g = gcd(g, factor < 0 ? -factor : factor);
+        g = gcd_s64(g, factor < 0 ? -factor : factor);
     }
     return g > 1 && dim->constant % g != 0;
 }

@@ -22,17 +22,6 @@
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 int64_t floor_mod(int64_t a, int64_t b) { return a % b < 0 ? a % b + b : a % b; }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
-    while (y) {
-        uint64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return (int64_t)x;
-}
-
 /* ---- linear forms ------------------------------------------------------------------------------------------------ */
 
 static void add_term(Context *ctx, Lin *lin, const Expr *atom, int64_t coef)
@@ -328,7 +317,7 @@ static int64_t split_digits(const Lin *lin, int64_t b, Lin *major, Lin *minor)
 {
     int64_t best = 0;
     for (uint32_t i = 0; i < lin->n; i++) {
-        int64_t g = gcd(lin->term[i].coef, b), lo, hi;
+        int64_t g = gcd_s64(lin->term[i].coef, b), lo, hi;
         if (g <= 1 || g >= b || g <= best)
             continue;
         Lin low = {.c = lin->c}, high = {0};
@@ -528,7 +517,7 @@ static int64_t content(const Lin *lin)
 {
     int64_t g = 0;
     for (uint32_t i = 0; i < lin->n; i++)
-        g = gcd(lin->term[i].coef, g);
+        g = gcd_s64(lin->term[i].coef, g);
     return g;
 }
 

@@ -114,8 +114,6 @@ static bool find_window(Kernel *k, Stmt *list, Window *w)
     return true;
 }
 
-static int64_t divisor_of_both(int64_t a, int64_t b) { return b ? divisor_of_both(b, a % b) : a; }
-
 /* How many positions of the loop further on the same inputs come again: 1 unless dilated. */
 static int64_t distance(Kernel *k, const Stmt *fold, const Iter *position)
 {
@@ -126,7 +124,7 @@ static int64_t distance(Kernel *k, const Stmt *fold, const Iter *position)
             continue;
         for (uint32_t j = 0; j < fold->u.fold.n_axes; j++)
             if (lx_linear(k, a->arg[i], fold->u.fold.axis[j].iter, &dilation, NULL) && dilation > 0)
-                return dilation / divisor_of_both(dilation, stride);
+                return dilation / gcd_s64(dilation, stride);
     }
     return 1;
 }
